@@ -48,7 +48,7 @@ def write_streams(folder: Path, batches: int, rows: int = 200) -> None:
             pq.write_table(pa.table(columns), folder / name / f"{number:05d}.parquet")
 
 
-def read(spark: SparkSession, folder: Path, format: str = "parquet", most: int | None = 1) -> DataFrame:
+def read(spark: SparkSession, folder: Path | str, format: str = "parquet", most: int | None = 1) -> DataFrame:
     """A stream of files."""
     reader = spark.readStream.format(format).schema(SCHEMA)
     return (reader if most is None else reader.option("maxFilesPerTrigger", most)).load(str(folder))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.effort import ALL_ON_SPARK, EXAMPLES
+from tests.kit.processes import QUICK_JVM
 
 settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
@@ -21,10 +22,7 @@ settings.load_profile("steady")
 # JVMs of tests live for seconds, those that tests start in processes of their own too: compiling well, or collecting
 # garbage in parallel, costs more than it brings. Hadoop starts a `chmod` for every file of a checkpoint; by vfork, that
 # is one new program a file, not two.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK",
-)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JVM)
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's other way to write a checkpoint. By the usual one Hadoop starts a `readlink` several times for every file:
 some 140 processes in a query of two micro-batches. Tests that kill what writes a checkpoint take the usual one."""

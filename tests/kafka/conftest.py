@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,11 +23,9 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from slackwater.testing.broker import Broker, UnavailableError, broker_jars, connector_jars
 from tests.kafka.job import Job
 from tests.kafka.messages import PARTITIONS, Message
-from tests.spark.supervisor import kill_now, session_members
+from tests.kit import processes
+from tests.kit.processes import ROOT
 
-ROOT = Path(__file__).parents[2]
-LIMIT = 900.0
-"""Seconds after which what does not come has failed; only a broken run comes near it."""
 Pairs = Counter[tuple[str, int, int]]
 
 
@@ -122,58 +118,24 @@ def topics(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Topics]:
     made.close()
 
 
-class Process:
+class Process(processes.Process):
     """A job that runs, or another command; every process that it has started ends with it."""
 
     def __init__(self, folder: Path, *command: str, cwd: Path = ROOT) -> None:
         self.folder = folder
-        java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, *(command or ("-m", "tests.kafka.job", str(folder)))],
-                cwd=cwd, env=os.environ | {"JDK_JAVA_OPTIONS": java}, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-
-    def kill(self) -> None:
-        """End everything at once; nothing gets a chance to tidy up."""
-        while members := session_members(self._process.pid):
-            for pid in members:
-                kill_now(pid)
-            time.sleep(0.02)
-        self._process.wait()
-
-    @property
-    def runs(self) -> bool:
-        return self._process.poll() is None
+        command = processes.python(*(command or ("-m", "tests.kafka.job", str(folder))))
+        super().__init__(command, folder / "log", {"JDK_JAVA_OPTIONS": processes.QUICK_JVM}, cwd)
 
     def committed(self) -> int:
         """Micro-batches that are done."""
         commits = self.folder / "checkpoint" / "commits"
         return len([one for one in commits.glob("[0-9]*") if one.name.isdigit()])
 
-    def until(self, reached: Callable[[], bool], limit: float = LIMIT) -> None:
-        """Wait for something, while the process runs."""
-        deadline = time.monotonic() + limit
-        while not reached():
-            assert self.runs, f"the process ended by itself:\n{self.said()}"
-            assert time.monotonic() < deadline, f"it does not come:\n{self.said()}"
-            time.sleep(0.05)
-
-    def ended(self, limit: float = LIMIT) -> int:
-        """Wait for its end; its exit code."""
-        code = self._process.wait(limit)
-        # Workers of Python may outlive it by a moment.
-        self.kill()
-        return code
-
-    def done(self, limit: float = LIMIT) -> dict[str, object]:
+    def done(self, limit: float = processes.LIMIT) -> dict[str, object]:
         """Wait for its end; what it says then."""
         self.ended(limit)
         assert (self.folder / "done.json").exists(), self.said()
         return json.loads((self.folder / "done.json").read_text())
-
-    def said(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")[-4000:]
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from tests.effort import ALL_ON_SPARK
+from tests.kit.processes import kill_now
 from tests.spark.streams import counted, pieces
 from tests.spark.supervised import QUERIES, begin, publish
-from tests.spark.supervisor import Supervisor, kill_now
+from tests.spark.supervisor import Supervisor
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

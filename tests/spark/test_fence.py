@@ -119,7 +119,7 @@ def test_a_checkpoint_that_a_worker_does_not_have_is_called_that(tmp_path: Path)
 
 def test_a_results_folder_that_workers_do_not_share_is_called_that(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "out"), pa.schema([("a", pa.int64())]), ("a",), "snappy")
-    told = f"{folder.path}: part-1.parquet, which a worker has written, is not there on .*; name a folder that all"
+    told = f"{folder.at}: part-1.parquet, which a worker has written, is not there on .*; name a folder that all"
     with pytest.raises(SlackwaterError, match=told):
         publish(folder, ["part-1.parquet"], 0)
     assert not (tmp_path / "out" / HIDDEN / "whole").exists()

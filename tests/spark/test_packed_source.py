@@ -103,12 +103,15 @@ def test_a_cut_that_another_driver_has_written_is_not_replaced(tmp_path: Path) -
 
 def test_files_are_read_by_tasks_of_about_the_same_size(tmp_path: Path) -> None:
     small = [put(tmp_path / "a", str(number), number) for number in range(5)]
-    assert slices(0, [], 2) == []
-    assert slices(0, small, 2) == [Slice(0, tuple(small), 0, 0, 1)]
+    assert slices(0, [], 2, 0) == []
+    assert slices(0, small, 2, 5) == [Slice(0, tuple(small), 0, 0, 1)]
     large = tmp_path / "large"
     large.write_bytes(bytes(2 * SPLIT))
-    assert slices(1, [str(large)], 2) == [Slice(1, (str(large),), 0, k, 2) for k in range(2)]
-    assert [one.files for one in slices(0, [*small, str(large)], 2)] == [tuple(small[:3]), (*small[3:], str(large))]  # type: ignore[attr-defined]
+    assert slices(1, [str(large)], 2, 2 * SPLIT) == [Slice(1, (str(large),), 0, k, 2) for k in range(2)]
+    assert [one.files for one in slices(0, [*small, str(large)], 2, 2 * SPLIT)] == [
+        tuple(small[:3]),
+        (*small[3:], str(large)),
+    ]  # type: ignore[attr-defined]
     rows = pa.table({"n": list(range(7))})
     assert pa.concat_tables(part_of(rows, k, 3) for k in range(3)) == rows
 

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from tests.kit.processes import LIMIT, QUICK_JVM, Process, python
 from tests.spark.streams import pieces
-from tests.spark.supervisor import kill_now, session_members
 
 QUERIES = {
     "join": "SELECT a.key, a.v AS av, b.v AS bv FROM a [50 MS], b [50 MS] WHERE a.key = b.key WITH DELAY 100 MS",
@@ -37,25 +36,13 @@ pytestmark = [
 ]
 
 
-def begun(folder: Path, name: str, checkpoint: Path, out: Path) -> subprocess.Popen[bytes]:
+def begun(folder: Path, name: str, checkpoint: Path, out: Path) -> Process:
     """The command, in a session of its own."""
     streams = [f"--stream={alias}={folder / alias}.parquet" for alias in ("a", "b") if f"{alias} [" in QUERIES[name]]
     given = ["--runtime", "spark", "--shards", "2", "--master", "local[2]", "--epoch", "400", "--quiet", "--json"]
-    command = [sys.executable, "-m", "slackwater.cli.app", "run", QUERIES[name], *streams, *given]
+    command = python("-m", "slackwater.cli.app", "run", QUERIES[name], *streams, *given)
     command += ["--checkpoint", str(checkpoint), "--out", str(out)]
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
-    environment = os.environ | {"JDK_JAVA_OPTIONS": java}
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """End everything it has started; nothing gets a chance to tidy up."""
-    while members := session_members(process.pid):
-        for pid in members:
-            kill_now(pid)
-        time.sleep(0.02)
-    process.wait()
+    return Process(command, folder / "log", {"JDK_JAVA_OPTIONS": QUICK_JVM})
 
 
 def facts(out: Path) -> dict[str, Any]:
@@ -74,7 +61,7 @@ def test_a_run_that_is_killed_again_and_again_writes_what_one_left_alone_writes(
         pq.write_table(pa.concat_tables(pieces(seed, 24, 400)), tmp_path / f"{alias}.parquet")
     alone = begun(tmp_path, name, tmp_path / "alone", tmp_path / "out-alone")
     took = time.monotonic()
-    assert alone.wait() == 0
+    assert alone.ended() == 0
     took = time.monotonic() - took
     wanted = facts(tmp_path / "out-alone")
     assert wanted["counts"]["late"] > 0
@@ -88,11 +75,10 @@ def test_a_run_that_is_killed_again_and_again_writes_what_one_left_alone_writes(
             process = begun(tmp_path, name, checkpoint, out)
             try:
                 # Early and late: while the JVM starts, while micro-batches are planned, run and committed.
-                process.wait(moments.uniform(0.3, 1.0) * took if kills < KILLS else None)
-                assert process.returncode == 0
+                assert process.ended(moments.uniform(0.3, 1.0) * took if kills < KILLS else LIMIT) == 0
                 ended = True
             except subprocess.TimeoutExpired:
-                kill(process)
+                process.kill()
                 kills += 1
         assert facts(out) == wanted
     print(f"{name}: {kills} kills in {turn} runs")

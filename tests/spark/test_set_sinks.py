@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.folders import HIDDEN, Folder, FolderFile, publish, tidy
+from slackwater.runtime.spark.state.layouts import ONE_TASK
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted
 
@@ -44,7 +45,7 @@ def odd_types(begin: int) -> pa.Table:
 
 def written(folder: Folder, rows: list[int]) -> str:
     """The name of a hidden file with these rows."""
-    file = FolderFile(folder)
+    file = FolderFile(folder, 0, ONE_TASK)
     file.add(pa.table({"n": pa.array(rows, pa.int64())}))
     return file.close()
 

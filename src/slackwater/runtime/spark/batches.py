@@ -28,6 +28,7 @@ from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.sinks import Called, Given, Writer, writer_of
 from slackwater.runtime.spark.state.host import Output
+from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.versions import in_thread
 
 Sinks = Given | Mapping[str, Given]
@@ -157,14 +158,14 @@ def warn_of(warner: Warner, members: Sequence[Member], answers: Mapping[str, Ans
             warner(replace(progress, query=one.name))
 
 
-def local_folders(
-    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Writers]
+def folders_in(
+    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Writers], state: At
 ) -> dict[Output, Folder]:
     """Those outputs that are written by the one job; the others need a writer of Spark, or a function, each."""
     found = {}
     for one in members:
         for what, writer in writers.get(one.name, {}).items():
-            folder = folder_of(spark, one.plan, what, writer)
+            folder = folder_of(spark, one.plan, what, writer, state)
             if folder is not None:
                 found[one.key, KINDS[what]] = folder
     return found

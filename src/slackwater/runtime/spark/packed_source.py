@@ -24,7 +24,7 @@ from pyspark.serializers import CloudPickleSerializer
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, known_before
-from slackwater.runtime.spark.store import At, damaged, signed, store_at, verified
+from slackwater.runtime.spark.store import At, Location, damaged, signed, store_at, verified
 from slackwater.runtime.spark.versions import (
     HAS_READ_LIMITS,
     DataSource,
@@ -97,18 +97,6 @@ class CutLog:
         return self.cuts[first:last]
 
 
-def files_in(folder: str) -> Iterator[tuple[int, str]]:
-    """The files below a folder with the times they were written at; hidden names are those of files in the making."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith((".", "_")):
-                continue
-            if entry.is_dir():
-                yield from files_in(entry.path)
-            else:
-                yield entry.stat().st_mtime_ns, entry.path
-
-
 @dataclass
 class Slice(InputPartition):
     """What one task reads: of some files the k-th of n parts each."""
@@ -126,7 +114,9 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Cuts folders into micro-batches, and packs them."""
 
     def __init__(self, reads: Sequence[Reads], folder: At, tasks: int) -> None:
-        self._folders = [(one.folder.path, one.folder.most_files) for one in reads]
+        self._folders = [(one.folder.at, one.folder.most_files) for one in reads]
+        self._sizes: dict[str, int] = {}
+        """Of files, as they were listed last."""
         self._keys = sorted({key for one in reads for key in one.keys})
         # Unpacked, and all that packs imported, only where files are read: who cuts has no use for it.
         self._shipped: list[bytes] = [_serializer().dumps(one) for one in reads]
@@ -152,7 +142,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on only what is there counts."""
-        self._last = [{file for _, file in files_in(path)} for path, _ in self._folders]
+        self._last = [{file for _, file in self._files(at)} for at, _ in self._folders]
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
         """One cut more than the last micro-batch had, if there are files for one. Where Spark does not say which that
@@ -170,9 +160,24 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _new_files(self, position: int) -> list[str]:
         (folder, most), seen = self._folders[position], self._seen[position]
-        there = sorted((time, file) for time, file in files_in(folder) if file not in seen)
+        there = sorted((time, file) for time, file in self._files(folder) if file not in seen)
         new = [file for _, file in there if self._last is None or file in self._last[position]]
         return new if most is None else new[:most]
+
+    def _files(self, at: At) -> Iterator[tuple[int, str]]:
+        """The files below a folder with the times they were written at; hidden names are those of files in the
+        making."""
+        store = store_at(at)
+        for one in store.listed(deep=True):
+            path = store.path(one.name)
+            self._sizes[path] = one.size
+            yield one.time, path
+
+    def _size(self, stream: int, file: str) -> int:
+        if file not in self._sizes:
+            # Planned by a process that has ended.
+            list(self._files(self._folders[stream][0]))
+        return self._sizes.get(file, 0)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The files of the cuts between two offsets, as tasks of about the same size."""
@@ -181,7 +186,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[InputPartition] = []
         for stream in range(len(self._folders)):
             files = [file for cut in cuts for file in cut[stream]]
-            found += slices(stream, files, self._tasks, before)
+            size = sum(self._size(stream, file) for file in files)
+            found += slices(stream, files, self._tasks, size, before)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -197,11 +203,12 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
 
-def slices(stream: int, files: Sequence[str], tasks: int, before: Before = NOTHING_KNOWN) -> list[InputPartition]:
-    """Files as at most so many tasks: several small ones together, a large one in parts."""
+def slices(
+    stream: int, files: Sequence[str], tasks: int, size: int, before: Before = NOTHING_KNOWN
+) -> list[InputPartition]:
+    """Files of so many bytes as at most so many tasks: several small ones together, a large one in parts."""
     if not files:
         return []
-    size = sum(os.path.getsize(file) for file in files)
     wanted = max(1, min(tasks, size // SPLIT))
     if len(files) < wanted:
         return [Slice(stream, (file,), i, k, wanted, before) for i, file in enumerate(files) for k in range(wanted)]
@@ -232,7 +239,9 @@ class FileStream(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         folder, kind = path_and_format(self.options)
-        first = min((file for _, file in files_in(folder)), default=None)
+        # How another file system is reached is not known here.
+        there = [] if "://" in folder else store_at(folder).listed(deep=True)
+        first = min((f"{folder}/{one.name}" for one in there), default=None)
         if first is None or kind != "parquet":
             raise UsageError(f"{folder}: state the columns with .schema('ts timestamp, key long')")
         return from_arrow_schema(pq.read_schema(first))
@@ -249,6 +258,8 @@ def path_and_format(options: Mapping[str, str]) -> tuple[str, str]:
     if kind not in FORMATS:
         raise UsageError(f"option format is {kind!r}; it is one of {', '.join(FORMATS)}")
     path = options["path"].removeprefix("file://").removeprefix("file:")
+    if "://" in path:
+        return path.rstrip("/"), kind
     if not os.path.isdir(path):
         raise UsageError(f"{path} is no folder of this machine; for others take spark.readStream.parquet(folder)")
     return os.path.abspath(path), kind
@@ -275,8 +286,13 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema, is_known: bool) -> Folde
             "leave maxFilesPerTrigger out, and every micro-batch reads all files there are",
         )
     from slackwater.runtime.spark.exchange.files import Folder
+    from slackwater.runtime.spark.locations import location_of
 
-    return Folder(path, kind, schema, None if most is None else int(most))
+    at = location_of(frame.sparkSession, path) if "://" in path else path
+    if at is None:
+        raise UsageError(f"{path}: {ONLY}")
+    settings = at.settings if isinstance(at, Location) else ()
+    return Folder(str(at), kind, schema, None if most is None else int(most), settings)
 
 
 def packed_stream(spark: Any, reads: Iterable[Reads], folder: At, tasks: int, lines: str) -> DataFrame:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.core.errors import UsageError
+from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.kafka.sink import KafkaSink
+from slackwater.runtime.spark.locations import location_of
+from slackwater.runtime.spark.store import store_at
 from slackwater.runtime.spark.versions import condition_of
 
 FOLDERS = ("parquet", "json", "csv", "orc")
@@ -80,23 +81,13 @@ class Sink:
         frame.write.format(self.format).options(**options).mode("append").save()
 
 
-def local_path(spark: SparkSession, path: str) -> str | None:
-    """A path as Spark understands it, if that is a file of this machine; over Connect nobody can tell."""
-    try:
-        jvm, settings = spark._jvm, spark._jsc.hadoopConfiguration()
-        given = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        found = given.getFileSystem(settings).makeQualified(given).toUri()
-        return str(found.getPath()) if found.getScheme() == "file" else None
-    except (PySparkException, Py4JError, AttributeError):
-        return None
-
-
 def _has_batches(spark: SparkSession, folder: str) -> bool:
     """Whether a folder has the rows of some micro-batch."""
-    path = local_path(spark, folder)
-    if path is not None:
-        # Asking Spark costs a job.
-        return any(Path(path).glob(f"{BATCH}=*"))
+    with suppress(SlackwaterError):
+        at = location_of(spark, folder)
+        if at is not None:
+            # Asking Spark costs a job.
+            return any(one.startswith(f"{BATCH}=") for one in store_at(at).names())
     try:
         spark.read.format("binaryFile").load(f"{folder}/{BATCH}=*").select("path").limit(1).collect()
     except AnalysisException as error:

@@ -28,8 +28,8 @@ from slackwater.runtime.spark.batches import (
     answered,
     batch_of,
     failures,
+    folders_in,
     label_of,
-    local_folders,
     warn_of,
     write,
     writers_for,
@@ -48,7 +48,7 @@ from slackwater.runtime.spark.control import (
 from slackwater.runtime.spark.emitted import now
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.fence import Fence
-from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy
+from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy, withdraw
 from slackwater.runtime.spark.locations import (
     CHECKPOINT_SETTING,
     state_folder,
@@ -59,7 +59,7 @@ from slackwater.runtime.spark.members import ALONE, KeyGroups, Member
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.state.host import Output
-from slackwater.runtime.spark.store import store_at
+from slackwater.runtime.spark.store import at_once, store_at
 from slackwater.runtime.targets import FAMILIES
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def cut_of(
 
 def key_groups_of(plan: PhysicalPlan, asked: int | None, shards: int, queries: int = 1) -> int:
     """How many key groups the state of a query is kept in, that runs with so many others."""
-    # With a target the controller works in each key group, on what all of them report. Where a join is cut by rows, each
-    # has copies of what others have: 16 do three times the work of one, 4 half as much again. By place it is two thirds
+    # With a target the controller works in each key group, on what all of them report. Cut by rows, a join has in each
+    # copies of what others have: 16 do three times the work of one, 4 half as much again. By place it is two thirds
     # more, and a fifth.
     few = type(plan.quality) in FAMILIES or bool(plan.partitioning.rates)
     usual = FEW_KEY_GROUPS if few else KEY_GROUPS
@@ -253,8 +253,8 @@ class Started:
         with one_sentence(), self.lock:
             members = self.members()
             writers = self._writers_of(members)
-            folders = local_folders(self.stated.spark, members, writers)
             root = state_of_checkpoint(self.stated.spark, self._folder)
+            folders = folders_in(self.stated.spark, members, writers, root.folder)
             program = replace(
                 self.stated.program(members, self.cut, root),
                 log=self.log,
@@ -302,11 +302,17 @@ class Started:
                     warn_of(self._warner, members, answers)
                     self._note_failures(members, failures(answers), number)
                     failed = self._failed()
-                for (key, kind), folder in folders.items():
+
+                def settle(output: Output) -> None:
+                    (key, kind), folder = output, folders[output]
                     files = answers[key].files.get(kind, ())
+                    if key in failed:
+                        withdraw(folder, files, number)
                     # The first micro-batch may have been written before, with rows that are none any more.
-                    if key not in failed and (first or files):
-                        publish(folder, files, number)
+                    elif first or files:
+                        publish(folder, files, number, again=first)
+
+                at_once(settle, list(folders))
                 if asked_again:
                     batch = batch_of(members, kept, number, answers, failed)
                     write(self.stated.spark, batch, others, first)

@@ -16,12 +16,13 @@ import json
 import os
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -32,6 +33,10 @@ CHECK = "crc"
 """The field of a JSON document that has the checksum of the others."""
 _SEAL = struct.Struct("<4sI")
 _MAGIC = b"swf1"
+AT_ONCE = 8
+"""Requests at the same time."""
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def damaged(file: object, why: str) -> SlackwaterError:
@@ -107,10 +112,22 @@ At = str | Location
 """A folder: a path of this machine, or a location elsewhere."""
 
 
+class Listed(NamedTuple):
+    """A file in a listing."""
+
+    name: str
+    """As it is called below the folder that was listed."""
+    time: int
+    """When it was written, in nanoseconds, as exactly as its file system knows."""
+    size: int
+
+
 class Store(Protocol):
     """Files below a folder."""
 
     root: str
+    far: bool
+    """Whether every request goes over a network: several at once cost little more than one."""
 
     def path(self, name: str) -> str:
         """A file as users know it."""
@@ -130,8 +147,14 @@ class Store(Protocol):
     def names(self, folder: str = "") -> list[str]:
         """The files in a folder, sorted; none where there is no folder. Hidden ones are in the making."""
 
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+    def listed(self, folder: str = "", deep: bool = False) -> list[Listed]:
+        """The same with what is known of each; where `deep`, all files below the folder and no folders."""
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """Several files, as `read` gives each."""
+
+    def remove(self, *names: str) -> None:
+        """Remove files, as far as they are there."""
 
     def remove_abandoned(self, before: float) -> None:
         """Remove files of writers that have died, where they were written before a time of the clock."""
@@ -152,6 +175,8 @@ def store_at(folder: At, name: str = "") -> Store:
 
 class LocalStore:
     """Files below a folder of this machine, or of a disk that all machines share."""
+
+    far = False
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -208,8 +233,30 @@ class LocalStore:
             return []
         return sorted(name for name in found if not name.startswith((".", "_")))
 
-    def remove(self, name: str) -> None:
-        Path(self.path(name)).unlink(missing_ok=True)
+    def listed(self, folder: str = "", deep: bool = False) -> list[Listed]:
+        return list(self._listed(self.path(folder) if folder else self.root, "", deep))
+
+    def _listed(self, path: str, below: str, deep: bool) -> Iterator[Listed]:
+        try:
+            entries = os.scandir(path)
+        except FileNotFoundError:
+            return
+        with entries:
+            for entry in entries:
+                if entry.name.startswith((".", "_")):
+                    continue
+                if deep and entry.is_dir():
+                    yield from self._listed(entry.path, f"{below}{entry.name}/", deep)
+                else:
+                    known = entry.stat()
+                    yield Listed(below + entry.name, known.st_mtime_ns, known.st_size)
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        return [self.read(name) for name in names]
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            Path(self.path(name)).unlink(missing_ok=True)
 
     def remove_abandoned(self, before: float) -> None:
         for name in os.listdir(self.root):
@@ -220,6 +267,8 @@ class LocalStore:
 
 class MemoryStore:
     """Files of this process alone, for what ends with it."""
+
+    far = False
 
     def __init__(self, root: str = "memory") -> None:
         self.root = root
@@ -246,8 +295,17 @@ class MemoryStore:
         found = (name.removeprefix(below) for name in self._files if name.startswith(below))
         return sorted(name for name in found if "/" not in name)
 
-    def remove(self, name: str) -> None:
-        self._files.pop(name, None)
+    def listed(self, folder: str = "", deep: bool = False) -> list[Listed]:
+        below = f"{folder}/" if folder else ""
+        found = ((name.removeprefix(below), len(held)) for name, held in self._files.items() if name.startswith(below))
+        return [Listed(name, 0, size) for name, size in found if deep or "/" not in name]
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        return [self.read(name) for name in names]
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            self._files.pop(name, None)
 
     def remove_abandoned(self, before: float) -> None:
         """Nobody else writes here."""
@@ -255,6 +313,8 @@ class MemoryStore:
 
 class RemoteStore:
     """Files below a folder of another file system."""
+
+    far = True
 
     def __init__(self, location: Location) -> None:
         self.root = location.uri
@@ -290,7 +350,8 @@ class RemoteStore:
             file.write(content)
 
     def create(self, name: str, content: bytes) -> bool:
-        if self.exists(name):
+        # One request, where to ask whether there is a file or a folder would be two.
+        if self.read(name, 1) is not None:
             return False
         self.write(name, content)
         return self.read(name) == content
@@ -302,13 +363,28 @@ class RemoteStore:
             return bool(self._files.get_file_info(self._at(name)).type != FileType.NotFound)
 
     def names(self, folder: str = "") -> list[str]:
-        from pyarrow.fs import FileSelector
+        return sorted(one.name for one in self.listed(folder))
 
+    def listed(self, folder: str = "", deep: bool = False) -> list[Listed]:
+        from pyarrow.fs import FileSelector, FileType
+
+        at = self._at(folder)
         with self._asked(folder):
-            found = self._files.get_file_info(FileSelector(self._at(folder), allow_not_found=True))
-        return sorted(one.base_name for one in found if not one.base_name.startswith((".", "_")))
+            found = self._files.get_file_info(FileSelector(at, allow_not_found=True, recursive=deep))
+        listed = []
+        for one in found:
+            name = one.path.strip("/").removeprefix(at.strip("/")).lstrip("/")
+            if not (deep and one.type != FileType.File) and not any(p.startswith((".", "_")) for p in name.split("/")):
+                listed.append(Listed(name, one.mtime_ns or 0, one.size or 0))
+        return listed
 
-    def remove(self, name: str) -> None:
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        return at_once(self.read, names)
+
+    def remove(self, *names: str) -> None:
+        at_once(self._remove, names)
+
+    def _remove(self, name: str) -> None:
         with self._asked(name):
             try:
                 self._files.delete_file(self._at(name))
@@ -327,6 +403,14 @@ class RemoteStore:
                 f"{self.path(name)}: {str(error).splitlines()[0]}; is the store there, and may workers read and"
                 " write in it?"
             ) from None
+
+
+def at_once(do: Callable[[S], T], names: Sequence[S]) -> list[T]:
+    """Several requests at the same time; what each gives, in their order."""
+    if len(names) < 2:
+        return [do(name) for name in names]
+    with ThreadPoolExecutor(min(len(names), AT_ONCE)) as pool:
+        return list(pool.map(do, names))
 
 
 OBJECTS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfs"}

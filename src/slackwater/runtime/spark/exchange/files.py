@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -14,7 +15,10 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.store import At, Location, file_system, path_in
 
+SMALL = 4 << 20
+"""Bytes of a file that are read at once where it is far."""
 MOST_ROWS = 1 << 19
 """Rows of a block at most."""
 
@@ -29,29 +33,46 @@ class Folder:
     """What is read; a column that a file does not have is null."""
     most_files: int | None
     """Of a micro-batch; None: all that are there."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """How its file system is reached, where that is not the one of this machine."""
+
+    @property
+    def at(self) -> At:
+        """Where it is."""
+        return Location(self.path, self.settings) if "://" in self.path else self.path
 
 
 def rows_of(folder: Folder, columns: Iterable[str], files: Iterable[str], part: int, parts: int) -> Iterator[pa.Table]:
     """These columns of the k-th of n parts of files, in tables of about the same size."""
     schema = pa.schema([folder.schema.field(name) for name in columns])
-    return gathered(part_of(read_file(file, folder.format, schema), part, parts) for file in files)
+    return gathered(part_of(read_file(file, folder.format, schema, folder.at), part, parts) for file in files)
 
 
-def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:
+def opened(file: str, at: At) -> Any:
+    """What Arrow reads a file of a folder by."""
+    if isinstance(at, str):
+        return file
+    source = file_system(at)[0].open_input_file(path_in(file))
+    # Footer and columns of a small file would be requests of their own.
+    return pa.BufferReader(source.read()) if source.size() <= SMALL else source
+
+
+def read_file(file: str, format: str, schema: pa.Schema, at: At = "") -> pa.Table:
     """The rows of a file with these columns."""
     try:
+        where = opened(file, at)
         if format == "parquet":
-            with pq.ParquetFile(file) as source:
+            with pq.ParquetFile(where, pre_buffer=True) as source:
                 there = [name for name in schema.names if name in source.schema_arrow.names]
                 table = source.read(columns=there, use_threads=False)
         elif format == "json":
             lines = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-            table = pyarrow.json.read_json(file, parse_options=lines)
+            table = pyarrow.json.read_json(where, parse_options=lines)
         else:
             wanted = pyarrow.csv.ConvertOptions(
                 column_types=schema, include_columns=schema.names, include_missing_columns=True
             )
-            table = pyarrow.csv.read_csv(file, convert_options=wanted)
+            table = pyarrow.csv.read_csv(where, convert_options=wanted)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{file} cannot be read as {format}: {error}") from None
     return fitted(table, schema, file)

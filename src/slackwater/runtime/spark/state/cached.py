@@ -90,8 +90,10 @@ class TaskState:
             log.pages.resume(cached.mark, cached.account)
             missed = []
         else:
-            log.look_back()
-            self.now = log.pages.mark()
+            if cached is None:
+                # In one run there are as many tasks as before.
+                log.look_back()
+            self.now = log.pages.mark(None if cached is None else cached.mark.epoch)
             if cached is not None and self.now is not None:
                 log.pages.account = cached.account
                 missed = log.pages.between(cached.mark, self.now)

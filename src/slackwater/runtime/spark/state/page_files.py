@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.state.pages import FORMAT, HOT, Mark, Number, check_format
-from slackwater.runtime.spark.store import Store, damaged
+from slackwater.runtime.spark.store import AT_ONCE, Store, damaged
 
 _FIELDS = struct.Struct("<HxxI16s12sI")
 """Format, the oldest micro-batch that counts, the name of the write, who wrote, the checksum of the page."""
@@ -32,6 +32,8 @@ HEAD = _FIELDS.size + _CHECK.size
 """Bytes in front of the page: the fields, and their own checksum."""
 UNCHECKED = 4
 """The last format without checksums."""
+SELDOM = 16
+"""Micro-batches between two looks for files that can go, in a store that is far."""
 ABANDONED = 600
 """Seconds after which a file under a hidden name is one of a task that has died."""
 
@@ -73,16 +75,22 @@ class PageFiles:
     def __init__(self, store: Store, micro_batch: int, writer: Writer = NOBODY, is_new: bool = False) -> None:
         self._store, self._now, self._writer = store, micro_batch, writer
         self._is_new = is_new or micro_batch == 0
+        self._fetched: dict[str, bytes | None] = {}
+        """Files that were read together, and are not yet asked for."""
         self._new: dict[bool, bytes] = {}
         """The pages of this micro-batch, by whether they are hot."""
         self._oldest_before = 0
 
-    def mark(self) -> Mark | None:
-        """Where the last micro-batch left the shards; None in the first one."""
+    def mark(self, since: int | None = None) -> Mark | None:
+        """Where the last micro-batch left the shards; None in the first one. From a store that is far, what was
+        written `since` comes along."""
         if self._is_new:
             return None
         file = file_name(self._now - 1)
-        content = self._store.read(file, HEAD)
+        if self._store.far:
+            first = max(self._now - AT_ONCE, self._now - 1 if since is None else since)
+            self._fetch([(self._now - 1, HOT), *((one, 0) for one in range(first, self._now))])
+        content = self._fetched.get(file) or self._store.read(file, HEAD)
         if content is None:
             raise MissingStateError(
                 f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, or"
@@ -90,6 +98,12 @@ class PageFiles:
             )
         self._oldest_before, name, _ = self._head(file, content)
         return Mark(self._now - 1, name)
+
+    def _fetch(self, numbers: Sequence[Number]) -> None:
+        """Read files that will be asked for, all at once."""
+        names = [_file_of(number) for number in numbers]
+        names = [name for name in names if name not in self._fetched]
+        self._fetched |= zip(names, self._store.read_all(names), strict=True)
 
     def _head(self, file: str, content: bytes) -> tuple[int, str, int]:
         """The oldest micro-batch that counts, the name of the write, and the checksum of the page."""
@@ -123,7 +137,10 @@ class PageFiles:
         if self.mark() is None:
             return
         self._tidy()
-        for number in (*((one, 0) for one in range(self._oldest_before, self._now)), (self._now - 1, HOT)):
+        numbers = (*((one, 0) for one in range(self._oldest_before, self._now)), (self._now - 1, HOT))
+        for place, number in enumerate(numbers):
+            if self._store.far and place % AT_ONCE == 0:
+                self._fetch(numbers[place : place + AT_ONCE])
             value = self.get(number)
             if value is None:
                 raise SlackwaterError(
@@ -135,7 +152,7 @@ class PageFiles:
     def get(self, number: Number) -> bytes | None:
         """One page."""
         file = _file_of(number)
-        content = self._store.read(file)
+        content = self._fetched.pop(file) if file in self._fetched else self._store.read(file)
         if content is None:
             return None
         *_, checksum = self._head(file, content)
@@ -167,6 +184,11 @@ class PageFiles:
             self._store.write(
                 file_name(self._now, HOT_PAGE if hot else PAGES), fields + _CHECK.pack(crc32(fields)) + page
             )
+        if self._store.far:
+            # To ask for each would cost more than to write.
+            if self._now % SELDOM == 0:
+                self._tidy()
+            return
         self._store.remove(file_name(self._now - 2, HOT_PAGE))
         gone = self._oldest_before - 1
         while gone >= 0 and self._store.exists(file_name(gone)):
@@ -174,10 +196,12 @@ class PageFiles:
             gone -= 1
 
     def _tidy(self) -> None:
-        """Remove what tasks that were killed have left."""
+        """Remove what nobody can need any more, and what tasks that were killed have left."""
+        gone = []
         for name in self._store.names():
             number, _, kind = name.partition(".")
             oldest = {PAGES: self._oldest_before, HOT_PAGE: self._now - 1, REPORTS: self._now - 1}.get(kind)
             if oldest is not None and int(number) < oldest:
-                self._store.remove(name)
+                gone.append(name)
+        self._store.remove(*gone)
         self._store.remove_abandoned(time.time() - ABANDONED)

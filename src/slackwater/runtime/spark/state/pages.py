@@ -58,8 +58,8 @@ class Mark(NamedTuple):
 class Pages(Protocol):
     """Where the pages of one shard are kept."""
 
-    def mark(self) -> Mark | None:
-        """Where the shard stands; None before its first epoch."""
+    def mark(self, since: int | None = None) -> Mark | None:
+        """Where the shard stands; None before its first epoch. What was written `since` will be asked for."""
 
     def resume(self, oldest: int) -> None:
         """Go on where this worker wrote the last epoch, with pages from this one on."""
@@ -185,9 +185,9 @@ class PageStore:
         """Of the pages that are there; whoever keeps the entries until the next micro-batch keeps it with them."""
         self._read_bytes = self._written = 0
 
-    def mark(self) -> Mark | None:
-        """Where the shard stands; None before its first epoch."""
-        return self._pages.mark()
+    def mark(self, since: int | None = None) -> Mark | None:
+        """Where the shard stands; None before its first epoch. What was written `since` will be asked for."""
+        return self._pages.mark(since)
 
     def resume(self, mark: Mark, account: Account) -> None:
         """Go on with the account that this worker has kept since it wrote the last epoch."""

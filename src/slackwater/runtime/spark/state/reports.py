@@ -64,7 +64,9 @@ class Reports:
         now, store = self._log.micro_batch, self._log.own_store()
         entries = tuple(_entries(self._made))
         store.write(file_name(now, REPORTS), sealed(encoded(Page("", 1, entries, (now,) * len(entries)))))
-        store.remove(file_name(now - 2, REPORTS))
+        if not store.far:
+            # On a far store `PageFiles` tidies up now and then.
+            store.remove(file_name(now - 2, REPORTS))
 
     def _of_last(self) -> dict[ReportOf, Report]:
         if self._heard is None:
