@@ -1,7 +1,8 @@
 """What a micro-batch costs that brings almost nothing, and how soon rows are there: `python -m benchmarks.spark_floor`.
 
 The floor: micro-batches of 200 tuples a stream, a sum for 1000 keys and a join on them, ours and Spark's own, all in
-one session, each writing parquet; medians of `triggerExecution` without the first third. `packed` is ours over
+one session, each writing parquet; medians of `triggerExecution` without the first third. Ours is started by `sw.start`,
+and also by `sw.queries` as a set of one and by `sw.sql` and `writeStream`. `packed` is ours over
 `format("slackwater")`, `recall` the join with a target.
 
 Latency (`--latency`): files of 100 ms of a stream appear at 20,000 tuples/s for a while; event time is the clock on the
@@ -90,6 +91,28 @@ def floors(spark: SparkSession, batches: int) -> Iterator[tuple[str, StreamingQu
                 running: Any = sw.start(spark, text, trigger="available", key_groups=16, **places, **streams)
                 running.wait()
                 yield f"{which}: ours{', packed' if format == 'slackwater' else ''}", running.query
+        for which in ("sum", "join"):
+            yield f"{which}: ours by sw.queries", by_set(spark, folder, which, texts[which])
+            yield f"{which}: ours by sw.sql", by_sql(spark, folder, which, texts[which])
+
+
+def by_set(spark: SparkSession, folder: Path, which: str, text: str) -> StreamingQuery:
+    """As a set of one."""
+    streams = {one: read(spark, folder / one) for one in "ab" if f"{one} [" in text}
+    stated = sw.queries(spark, streams=streams, queries={"one": text})
+    running = stated.start(str(folder / f"set-{which}"), sinks={"one": str(folder / f"s-{which}")}, trigger="available")
+    running.wait()
+    return running.query
+
+
+def by_sql(spark: SparkSession, folder: Path, which: str, text: str) -> StreamingQuery:
+    """As a DataFrame that Spark writes."""
+    streams = {one: read(spark, folder / one) for one in "ab" if f"{one} [" in text}
+    rows = sw.sql(spark, text, state=folder / f"state-{which}", **streams)
+    writer = rows.writeStream.format("parquet").option("path", str(folder / f"q-{which}"))
+    query = writer.option("checkpointLocation", str(folder / f"sql-{which}")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
 
 
 def told(name: str, query: StreamingQuery) -> str:
