@@ -58,6 +58,10 @@ class DataError(SlackwaterError):
     exit_code = 3
 
 
+FAILURES = (SlackwaterError, ArithmeticError)
+"""What stops one query and not the others."""
+
+
 @contextmanager
 def writing(path: object) -> Iterator[None]:
     """What cannot be written is told with its cause, and not with a number."""

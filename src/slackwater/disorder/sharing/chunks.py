@@ -27,9 +27,14 @@ class Chunks:
         self._next = 0
 
     def take_over(self, keys: Iterable[str]) -> None:
-        """Chunks that an earlier kernel has persisted. Lines that were in them are to be written anew."""
+        """Chunks that an earlier kernel has persisted."""
         self._known = sorted(map(int, keys))
         self._next = max(self._known, default=-1) + 1
+
+    def persisted(self, chunk: Numbers, encode: Callable[[npt.NDArray[np.intp]], bytes]) -> list[StateUpdate]:
+        """What is persisted of lines in these chunks, of which none is FRESH."""
+        numbers = np.unique(chunk).tolist()
+        return [state_update(self._namespace, str(one), encode(np.flatnonzero(chunk == one))) for one in numbers]
 
     def delta(self, chunk: Numbers, encode: Callable[[npt.NDArray[np.intp]], bytes]) -> list[StateUpdate]:
         """What to persist of lines in these chunks: those that are FRESH, as `encode` writes them, become one."""

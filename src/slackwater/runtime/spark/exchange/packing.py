@@ -14,7 +14,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import FAILURES, SlackwaterError
 from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
 from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
@@ -45,8 +45,6 @@ NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
 FAILED = "failed"
 """What a header has, and nothing else, where a query has failed over these rows."""
-FAILURES = (SlackwaterError, ArithmeticError)
-"""What stops one query and not the others."""
 
 
 @dataclass(frozen=True)

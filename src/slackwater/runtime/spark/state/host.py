@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from slackwater.core.errors import FAILURES
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
@@ -25,7 +26,7 @@ from slackwater.observe.value import QueryProgress
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET
-from slackwater.runtime.spark.exchange.packing import FAILURES, FoldersRead, reason_of
+from slackwater.runtime.spark.exchange.packing import FoldersRead, reason_of
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
