@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
-from slackwater.core.errors import FAILURES
+from slackwater.core.errors import FAILURES, reason_of
 from slackwater.core.jit import in_place
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL
@@ -167,7 +167,7 @@ class Domain:
 
     def fail(self, member: Member, error: BaseException) -> None:
         """It stops here, and the others go on."""
-        member.status, member.reason = FAILED, str(error)
+        member.status, member.reason = FAILED, reason_of(error)
         self._unselect(member)
         self._leave_panes(member)
         member.owed += [state_update(namespace, key, None) for namespace, key in sorted(member.keys)]
@@ -340,11 +340,20 @@ class Domain:
         return places[: flagged_places(batch.words[self.plan.width + selection.word], selection.bit, places)]
 
     def own(self, member: Member, batch: Batch) -> Batch:
-        """Tuples of the domain as a query sees them."""
+        """Tuples of the domain as a query sees them; those that it does not want do not pass."""
+        return replace(self.view(member, batch), passes=self._flagged(batch, member.selection))
+
+    def view(self, member: Member, batch: Batch) -> Batch:
+        """Tuples as a query sees them, which may not be flagged yet."""
         view = member.place.view
         words = gathered(batch.words, batch.stream, np.arange(len(batch)), view.rows)
-        passes = self._flagged(batch, member.selection)
-        return Batch(view.stream[batch.stream], words, passes, batch.arrival_time, batch.reading)
+        return Batch(view.stream[batch.stream], words, batch.passes, batch.arrival_time, batch.reading)
+
+    def wanted(self, batch: Batch, passed: Words, filters: tuple[int, ...]) -> Words:
+        """The places of tuples that a choice of filters takes; arguments are those of `absorb`."""
+        flags = np.zeros((1, len(batch)), np.int64)
+        flag(batch.stream, batch.passes, passed, np.array([filters], np.int64), flags)
+        return np.flatnonzero(flags[0])
 
     # State.
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 
-from slackwater.core.errors import FAILURES, SlackwaterError
+from slackwater.core.errors import FAILURES, reason_of
 from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
+from slackwater.runtime.spark.exchange.shared import FAILED, SharedPacking
 from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
@@ -43,8 +44,6 @@ PACKED = "shard int, readers string, part long, header string, block binary, par
 """The same, as Spark writes it."""
 NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
-FAILED = "failed"
-"""What a header has, and nothing else, where a query has failed over these rows."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,14 @@ class Packer:
     apart: bool
     """Whether a query that fails fails by itself."""
     functions: tuple[Shipped, ...] = ()
+    shared: tuple[SharedPacking, ...] = ()
+    """Ways of packing it for queries that are hosted together."""
 
     @property
     def keys(self) -> list[str]:
         """The queries that read it."""
-        return list(dict.fromkeys(key for one in self.readers for key in one.keys))
+        readers: tuple[Readers | SharedPacking, ...] = (*self.readers, *self.shared)
+        return list(dict.fromkeys(key for one in readers for key in one.keys))
 
     def packed(
         self, table: pa.Table, part: int, before: Before = NOTHING_KNOWN, origin: Origin | None = None
@@ -89,12 +91,15 @@ class Packer:
         codebook = Codebook()
         encoded = EncodedColumns(table, codebook, self.time_unit)
         columns: list[list[object]] = [[] for _ in SCHEMA]
-        for one in self.readers:
-            who = one.names
-            for line in self._lines(one, table, ended, codebook, encoded, before, origin):
-                fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
-                for column, value in zip(columns, fields, strict=True):
-                    column.append(value)
+        alone = (
+            (one.names, line)
+            for one in self.readers
+            for line in self._lines(one, table, ended, codebook, encoded, before, origin)
+        )
+        for who, line in chain(alone, *(one.lines(table, ended) for one in self.shared)):
+            fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
+            for column, value in zip(columns, fields, strict=True):
+                column.append(value)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
@@ -123,10 +128,15 @@ class Packer:
 
 
 def packer_of(
-    members: Iterable[tuple[str, Sequence[Packing]]], source: str, time_unit: str, apart: bool, by_files: bool
+    members: Iterable[tuple[str, Sequence[Packing]]],
+    source: str,
+    time_unit: str,
+    apart: bool,
+    by_files: bool,
+    shared: Iterable[SharedPacking | None] = (),
 ) -> Packer:
-    """The different ways in which queries, given by their keys, read a source. What is read from files alone may become
-    partial results."""
+    """The different ways in which queries, given by their keys, read a source, and those in which groups of queries do.
+    What is read from files alone may become partial results."""
     found: dict[str, Readers] = {}
     for key, packings in members:
         for position, packing in enumerate(packings):
@@ -137,7 +147,8 @@ def packer_of(
                 alike = repr(replace(packing, plan=replace(packing.plan, position=at)))
                 before = found.get(alike, Readers(packing, ()))
                 found[alike] = replace(before, who=(*before.who, (key, position)))
-    return Packer(tuple(found.values()), time_unit, apart, registered())
+    together = tuple(one for one in shared if one is not None)
+    return Packer(tuple(found.values()), time_unit, apart, registered(), together)
 
 
 def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -220,8 +231,3 @@ class FoldersRead:
     def note(self, key: str, cuts: int, watermark: int | None) -> None:
         """What will be known of a query when the next cut is read."""
         note_watermark(self.checkpoint, key, cuts, watermark)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why a query has failed, as one sentence."""
-    return str(error) if isinstance(error, SlackwaterError) else f"{type(error).__name__}: {error}"
