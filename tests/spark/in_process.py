@@ -49,8 +49,10 @@ from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
 from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.state.host import Hosted
+from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.last_watermark import known_before
 from slackwater.runtime.spark.state.layouts import Share
+from slackwater.runtime.spark.state.shard import Block
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import At
 from slackwater.sinks.folder import folder_name
@@ -130,7 +132,7 @@ def micro_batch(
     shipped = _serializer().dumps(hosted)
     # The last one first: the exchange promises no order.
     for task in reversed(range(cut.tasks)):
-        mine = [_of_task(batch, task, cut.tasks) for batch in reversed(lines)]
+        mine = [lines_of_task(batch, task, cut.tasks) for batch in reversed(lines)]
         labels = cut.labels[task :: cut.tasks]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(host, "task_number", lambda task=task: task)
@@ -139,7 +141,8 @@ def micro_batch(
                 yield from batch.to_pylist()
 
 
-def _of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:
+def lines_of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:
+    """Those that the exchange brings to a task."""
     return lines.filter(pa.array([label % tasks == task for label in lines.column("shard").to_pylist()], pa.bool_()))
 
 
@@ -228,3 +231,10 @@ def play(query: str, folder: At, micro_batches: int) -> list[str]:
             if line["kind"] == ROWS:
                 rows += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
     return sorted(rows)
+
+
+def blocks_of(one: Member, tables: Mapping[str, pa.Table], label: int | None = None) -> list[Block]:
+    """What a shard of a query is given of what arrives in one micro-batch; the first shard, where none is named."""
+    mine, tasks = one.shards[0] if label is None else label, one.packings[0].tasks
+    lines = [lines_of_task(batch, mine % tasks, tasks) for batch in packed([one], tables)]
+    return Inbox([one], lines).of(mine)[one.key].blocks

@@ -1,50 +1,43 @@
-"""A set of queries on Spark, played in this process: each micro-batch is packed, shuffled by shard, and kept as state.
+"""A set of queries on Spark, played in this process, and beside it each query alone.
 
-Only what the JVM does is played: reading, the shuffle, the state. A shard finds nothing of the last micro-batch but
-what was written to its state, so every case is also one of a worker that has never seen the shard.
+Both go by `in_process.py`, so what is played is what the JVM does and nothing else. State lies in a folder that goes
+with the set.
+
+Invariant: a micro-batch counts only once it is done. One that is tried before finds the state as it was, and is
+replaced by the next one.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
-from pyspark.serializers import CloudPickleSerializer
-from slackwater.runtime.spark.query_set import host
-from slackwater.runtime.spark.query_set.control import SetMessage
-from slackwater.runtime.spark.query_set.host import HostedSet
-from slackwater.runtime.spark.query_set.members import Member, columns_read, member
-from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
-from slackwater.runtime.spark.state.processor import ShardProcessor
-from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.spark_pages import SparkPages
 
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.planner import plan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
-from slackwater.runtime.spark.exchange.writer import packer
+from slackwater.runtime.spark.control import Message
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
-from slackwater.runtime.spark.state.pages import PageStore
-from slackwater.runtime.spark.state.shard import Block
-from slackwater.sources.binding import bind_to_tables
-from tests.spark.in_process import LABELS, Handle, lines_of
+from slackwater.runtime.spark.state import host
+from slackwater.runtime.spark.state.cached import TaskState, replaced
+from slackwater.runtime.spark.state.host import Hosted
+from slackwater.runtime.spark.state.inbox import Inbox
+from slackwater.runtime.spark.state.layouts import Share, TaskLog
+from slackwater.runtime.spark.state.page_files import Writer
+from tests.spark.in_process import TASKS, UNIT, heartbeat, lines_of_task, micro_batch, packed, said
 
-UNIT = "ms"
 KINDS = (ROWS, LATE, REJECTED)
 COUNTS = ("in_time", "late", "filtered", "held", "results")
-_serializer: Any = CloudPickleSerializer
 Tables = Mapping[str, pa.Table]
-
-
-def planned(text: str, tables: Tables) -> PhysicalPlan:
-    """A query over streams with the columns of these tables."""
-    return plan(bind_to_tables(text, tables, "ts").query)
 
 
 class Seen:
@@ -56,7 +49,7 @@ class Seen:
         """The last progress of every shard."""
 
     def note(self, kind: str, note: str, block: bytes | None) -> None:
-        """Take a row that the operator has emitted."""
+        """Take a line that a shard has emitted."""
         if kind == METRICS:
             told = QueryProgress.of_json(json.loads(note))
             self.reported[told.shards[0].shard] = told
@@ -81,111 +74,117 @@ class Seen:
         return mine == theirs and self.counts == other.counts and self.slack == other.slack
 
 
-def _split(table: pa.Table, names: Sequence[str]) -> list[pa.RecordBatch]:
-    return table.select(list(dict.fromkeys(names))).combine_chunks().to_batches() if table.num_rows else []
+@dataclass
+class _Log:
+    """The state of a few tasks in a folder of its own, and the micro-batch that comes next."""
+
+    cut: KeyGroups
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.name = secrets.token_hex(8)
+        """Of what runs: another one is not to find its shards in a worker."""
+        self._folder = TemporaryDirectory(prefix="slackwater-played-")
+        self.folder = self._folder.name
+
+    def opened(self, task: int) -> TaskLog:
+        """The log of a task, as the next micro-batch finds it."""
+        return TaskLog(self.folder, Share(task, self.cut.tasks), self.number, Writer("", self.name))
+
+    @property
+    def tasks(self) -> range:
+        """All tasks."""
+        return range(self.cut.tasks)
 
 
 class PlayedSet:
-    """A set with so many shards; `members` may be replaced between two micro-batches, as by a restart."""
+    """A set with so many shards; `members` may be replaced between two micro-batches, as by a restart. Silence of
+    streams is timed where the set is `live`."""
 
-    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int) -> None:
-        self.labels = LABELS[:shards]
-        self.members = [
-            member(name, number, one, self.labels, UNIT, False, False)
-            for number, (name, one) in enumerate(plans.items(), 1)
-        ]
+    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int, live: bool = False) -> None:
+        self.cut, self._live = KeyGroups(shards, min(shards, TASKS)), live
+        self.members: list[Member] = []
+        for number, (name, one) in enumerate(plans.items(), 1):
+            self.add(name, one, number)
         self.seen: dict[str, Seen] = defaultdict(Seen)
-        self.handles = {label: Handle() for label in self.labels}
         self.packed_lines = 0
+        self._log = _Log(self.cut)
 
     def add(self, name: str, one: PhysicalPlan, generation: int) -> Member:
         """A query from the next micro-batch on."""
-        self.members.append(member(name, generation, one, self.labels, UNIT, False, False))
+        self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live))
         return self.members[-1]
 
     def restart(self) -> None:
         """Start again: no worker knows anything of what was before."""
-        host._kept.clear()
+        host.CACHED.forget_all()
 
-    def batch(self, tables: Tables, *messages: SetMessage) -> None:
-        """One micro-batch."""
-        packed: list[pa.RecordBatch] = []
-        for source, table in tables.items():
-            pack = set_packer(readers_of(self.members, source), UNIT)
-            packed += pack(_split(table, columns_read(self.members, source, "ts", table.column_names)))
-        rows = pa.Table.from_batches(packed).to_pandas() if packed else pd.DataFrame(columns=_names(PACKED))
-        self.packed_lines += len(rows)
-        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered())))
-        said = pd.DataFrame([{**dict.fromkeys(_names(PACKED)), "part": 0, "header": one.as_json()} for one in messages])
-        for label in sorted(self.labels):
-            frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["readers", "part"])]
-            if messages:
-                frames.append(said)
-            if frames:
-                self._emitted(_run(shipped, self.handles[label], label, frames))
-
-    def _emitted(self, lines: Iterator[dict[str, Any]]) -> None:
-        for line in lines:
+    def batch(self, tables: Tables, *messages: Message, now: int | None = None) -> None:
+        """One micro-batch; `now` is the moment that it tells, in microseconds."""
+        lines = packed(self.members, tables, apart=True)
+        self.packed_lines += sum(map(len, lines))
+        lines += (said(one, self.cut.tasks) for one in messages)
+        lines += [] if now is None else [heartbeat(now, self.cut.tasks)]
+        hosted = Hosted(tuple(self.members), True, registered(), name=self._log.name)
+        for line in micro_batch(hosted, self.cut, lines, self._log.folder, self._log.number):
             self.seen[line["query"]].note(line["kind"], line["note"], line["block"])
+        self._log.number += 1
+
+    def try_batch(self, tables: Tables, *messages: Message) -> None:
+        """An attempt at a micro-batch that has written its state and is cut off then: nothing of it is seen, and the
+        micro-batch runs again. The worker that made it may live on."""
+        before = deepcopy(self.seen)
+        self.batch(tables, *messages)
+        self.seen = before
+        self._log.number -= 1
+
+    def keys_with_state(self) -> set[str]:
+        """The keys of the queries that have entries in the state of some shard."""
+        logs = [self._log.opened(task).pages for task in self._log.tasks]
+        return {one.namespace.split("/")[1] for log in logs for one in log.everything()}
 
 
 class PlayedAlone:
     """One query by itself, with the same shards."""
 
-    def __init__(self, one: Member) -> None:
-        self._member = one
-        hosted = one.hosted
-        self._shipped = _serializer().dumps(
-            ShardProcessor(Hosted(hosted.plan, hosted.text_rows, hosted.fingerprint, registered(), shards=one.shards))
-        )
-        self._handles = {label: Handle() for label in one.shards}
+    def __init__(self, one: Member, cut: KeyGroups) -> None:
+        self._member, self._cut = one, cut
         self.seen = Seen()
+        self._log = _Log(cut)
+
+    def batch(self, tables: Tables, now: int | None = None) -> None:
+        """One micro-batch; the query sees nothing of it where nothing arrives that it reads."""
+        lines = self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)])
+        hosted = Hosted((self._member,), False, registered(), name=self._log.name)
+        for line in micro_batch(hosted, self._cut, lines, self._log.folder, self._log.number):
+            self.seen.note(line["kind"], line["note"], line["block"])
+        self._log.number += 1
 
     def rest(self, tables: Tables) -> None:
         """One micro-batch that it takes no part in, but for its clocks."""
-        rows = self._packed(tables)
-        for label, handle in self._handles.items() if rows is not None else ():
-            store = PageStore(SparkPages(handle))
-            before = store.mark()
-            shard = current(self._member.hosted, store, None, before, label=label)
-            mine = rows[rows["shard"] == label]
-            lines = mine[["stream", "part", "header"]].itertuples(index=False)
-            shard.pass_by([Block(stream, part, json.loads(header), None) for stream, part, header in lines])
-            for away in mine["rejected_rows"].dropna():
-                self.seen.note(REJECTED, "", away)
-            store.write(before, shard.snapshot_delta())
+        lines, tasks, key = self._packed(tables), self._cut.tasks, self._member.key
+        for task in self._log.tasks:
+            inbox = Inbox([self._member], [lines_of_task(batch, task, tasks) for batch in lines])
+            labels = self._cut.labels[task::tasks]
+            state = TaskState(self._log.opened(task), frozenset(labels), None)
+            changes = []
+            for label in labels:
+                delivery = inbox.of(label).get(key)
+                if delivery is not None:
+                    shard = state.shard(self._member, label, None, None)
+                    shard.pass_by(delivery.blocks)
+                    changes += [replaced((label, key), one, one.value) for one in shard.snapshot_delta()]
+                    for block in delivery.blocks:
+                        if block.rejected_rows is not None:
+                            self.seen.note(REJECTED, "", block.rejected_rows)
+            state.write(changes, {key})
+        self._log.number += 1
 
-    def _packed(self, tables: Tables) -> pd.DataFrame | None:
-        packed: list[pa.RecordBatch] = []
-        for packing in self._member.packings:
-            table = tables[packing.plan.stream.source]
-            packed += packer(packing)(_split(table, packing.read_from(table.column_names)))
-        return pa.Table.from_batches(packed).to_pandas() if packed else None
-
-    def batch(self, tables: Tables) -> None:
-        """One micro-batch; none where nothing arrives that it reads."""
-        rows = self._packed(tables)
-        if rows is None:
-            return
-        for label, handle in sorted(self._handles.items()):
-            frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["stream", "part"])]
-            for line in _run(self._shipped, handle, label, frames):
-                self.seen.note(line["kind"], line["note"], line["block"])
+    def _packed(self, tables: Tables) -> list[pa.RecordBatch]:
+        sources = {one.plan.stream.source for one in self._member.packings}
+        return packed([self._member], {name: table for name, table in tables.items() if name in sources})
 
 
-def _run(shipped: bytes, handle: Handle, label: int, frames: list[pd.DataFrame]) -> Iterator[dict[str, Any]]:
-    processor = _serializer().loads(shipped)
-    processor.init(handle)
-    # The last one first: the shuffle promises no order.
-    for frame in processor.handleInputRows((label,), reversed(frames), None):
-        yield from lines_of(frame)
-    processor.close()
-
-
-def entries_of(handle: Handle) -> list[tuple[str, str]]:
-    """The places of all entries that the state of one key has."""
-    return [(one.namespace, one.key) for one in PageStore(SparkPages(handle)).everything()]
-
-
-def _names(schema: str) -> list[str]:
-    return [field.split()[0] for field in schema.split(", ")]
+def alone_of(played: PlayedSet, members: Sequence[Member] | None = None) -> dict[str, PlayedAlone]:
+    """Each of these queries of a set, or of all, by itself."""
+    return {one.key: PlayedAlone(one, played.cut) for one in (played.members if members is None else members)}

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from slackwater.runtime.spark.query_set.control import SetLog
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
@@ -26,49 +25,51 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark import control
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.exchange.writer import Packing, packer
 from slackwater.runtime.spark.query import fingerprint
+from slackwater.runtime.spark.started import KEY_GROUPS
 from slackwater.runtime.spark.state.checkpoint import described, difference, structure
 from slackwater.runtime.spark.state.pages import FORMAT
-from slackwater.runtime.spark.state.shard import Block, Shard
+from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
 from tests.kit.examples import EXAMPLES
 from tests.plan.test_graph import CASES, SCHEMAS
 from tests.spark.conftest import Streamed
-from tests.spark.streams import pieces
+from tests.spark.in_process import blocks_of, planned, played_member
+from tests.spark.streams import counted, pieces
 
 SUMS = "SELECT key, SUM(v) AS total FROM s [RANGE 100 MS] GROUP BY key WITH NO WAIT"
-PLAN = plan(bind_to_tables(SUMS, {"s": pieces(0, 1)[0]}, "ts").query)
-PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead)
+ONE = played_member(planned(SUMS, {"s": pieces(0, 1)[0]}), 1)
 
 
 @pytest.mark.xdist_group("spark")
-def test_another_query_or_number_of_shards_on_an_old_checkpoint_is_refused(
-    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table]
+def test_another_query_or_number_of_key_groups_on_an_old_checkpoint_is_refused(
+    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table], tmp_path: Path
 ) -> None:
-    tables = pieces(0, 2)
-    before = finished(sw.sql(spark, SUMS, shards=2, s=streamed("s", tables[:1])))
+    tables, state = pieces(0, 2), tmp_path / "state"
+    before = finished(sw.sql(spark, SUMS, shards=2, state=state, s=streamed("s", tables[:1])))
     frame = streamed("s", tables[1:])
-    with pytest.raises(StreamingQueryException, match="another number of shards"):
-        finished(sw.sql(spark, SUMS, shards=3, s=frame))
-    with pytest.raises(StreamingQueryException, match="its windows, keys or conditions differ"):
-        finished(sw.sql(spark, SUMS.replace("100 MS", "60 MS"), shards=2, s=frame))
-    after = finished(sw.sql(spark, SUMS, shards=2, s=frame))
+    others = {SUMS.replace("100 MS", "60 MS"): 2, SUMS: KEY_GROUPS + 1}
+    for query, shards in others.items():
+        told = "the state after micro-batch 0, is not there; put it back, go on with the query that it was made by, or"
+        with pytest.raises(StreamingQueryException, match=told):
+            finished(sw.sql(spark, query, shards=shards, state=state, s=frame))
+    after = finished(sw.sql(spark, SUMS, shards=3, state=state, s=frame))
     assert after.num_rows > before.num_rows > 0, "a refusal leaves the checkpoint as it was"
+    whole = sw.replay(SUMS, {"s": pa.concat_tables(tables)}, epochs=sw.Epochs(tuples=1000)).results
+    names = ("key", "window_end")
+    assert not counted(after, *names) - counted(whole, *names), "any number of tasks goes on with its key groups"
 
 
 def shard_of_sums() -> Shard:
-    return Shard(PLAN, (PACKING.text_rows,), "the same query")
+    return Shard(ONE.plan, ONE.text_rows, "the same query")
 
 
 @pytest.fixture
 def state() -> list[StateUpdate]:
     """What a shard has in the store after a micro-batch."""
-    (packed,) = packer(PACKING)(pieces(0, 1)[0].to_batches())
-    rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
     shard = shard_of_sums()
-    assert list(shard.epoch(Block(**row | {"header": json.loads(row["header"])}) for row in rows))
+    assert list(shard.epoch(blocks_of(ONE, {"s": pieces(0, 1)[0]})))
     return [entry for entry in shard.snapshot_delta() if entry.value is not None]
 
 
@@ -95,18 +96,14 @@ def test_state_of_another_version_is_refused(state: list[StateUpdate], version: 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool) -> None:
-    def blocks(piece: int) -> list[Block]:
-        (packed,) = packer(PACKING)(pieces(0, 2)[piece].to_batches())
-        rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
-        return [Block(**row | {"header": json.loads(row["header"])}) for row in rows]
-
+    first, second = (blocks_of(ONE, {"s": piece}) for piece in pieces(0, 2))
     shard = shard_of_sums()
-    assert list(shard.epoch(blocks(0), end=True))
+    assert list(shard.epoch(first, end=True))
     state = [entry for entry in shard.snapshot_delta() if entry.value is not None]
     if restarted:
         shard = shard_of_sums()
         shard.restore(state)
-    assert list(shard.epoch(blocks(1))) == []
+    assert list(shard.epoch(second)) == []
     reported = shard.progress(ShardLoad())
     assert reported.streams["s"].rejected == {"after_end": 1000}
     assert reported.in_time + reported.late == 1000
@@ -115,7 +112,7 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
 
 
 def kept(query: str, table: pa.Table, time: str = "ts", unit: str = "ms") -> str:
-    return structure(plan(bind_to_tables(query, {"s": table}, time).query), (0,), unit, beats=False)
+    return structure(plan(bind_to_tables(query, {"s": table}, time).query), (0,), unit, timed=False)
 
 
 def test_what_gives_state_another_meaning_is_told_and_what_does_not_is_passed_over() -> None:
@@ -180,24 +177,23 @@ def test_a_new_field_with_its_default_leaves_old_checkpoints_as_they_are() -> No
 def test_what_the_state_of_any_query_depends_on_can_be_described() -> None:
     for case in CASES:
         physical = plan(bind(case.read_text(), SCHEMAS).query)
-        found = structure(physical, (0, 1), "ms", beats=False)
-        assert difference(found, structure(physical, (0, 1), "ms", beats=False)) is None
+        found = structure(physical, (0, 1), "ms", timed=False)
+        assert difference(found, structure(physical, (0, 1), "ms", timed=False)) is None
         assert " at 0x" not in found
         assert len(fingerprint(physical, (0, 1))) == 64
     for example in EXAMPLES:
         assert json.dumps(described(example.spec))
 
 
-@pytest.mark.parametrize("log", [ControlLog, SetLog])
 def test_state_of_another_version_is_refused_at_the_start_with_the_way_out(
-    log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "location_of", lambda spark, path: path)
     folder = f"{tmp_path}/{control.CONTROL}"
-    begun = log(None, folder)
-    begun.begin(*(["{}", 2] if log is ControlLog else [2, False]))
-    assert log(None, folder).shards == 2
+    begun = ControlLog(cast(SparkSession, None), folder)
+    begun.say(*begun.opening(shards=2, groups=16, alone=True, timed=None))
+    assert ControlLog(cast(SparkSession, None), folder).beginning.shards == 2
     monkeypatch.setattr(control, "VERSION", "4.1")
     told = f"{tmp_path} has state of version {FORMAT}.{STATE_VERSION}, and this version of slackwater reads 4.1; go on"
     with pytest.raises(UsageError, match=f"{re.escape(told)} with the version .* or use a new checkpoint folder"):
-        log(None, folder)
+        ControlLog(cast(SparkSession, None), folder)

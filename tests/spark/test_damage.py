@@ -16,33 +16,25 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.runtime.spark.query_set.control import BEGIN, SetMessage
-from slackwater.runtime.spark.query_set.requests import Request, ask
-from slackwater.runtime.spark.state.shard_task import Hosted
-
 from slackwater.cli.queries import _log_of
 from slackwater.core.errors import SlackwaterError
-from slackwater.plan.planner import plan
-from slackwater.runtime.spark.control import CONTROL, Control, read_messages
-from slackwater.runtime.spark.exchange.writer import packer
+from slackwater.runtime.spark.control import BEGIN, CONTROL, TARGET, Message, read_messages
 from slackwater.runtime.spark.job import MANIFEST, _is_new
 from slackwater.runtime.spark.output_schema import LATE, ROWS
 from slackwater.runtime.spark.packed_source import CUTS, CutLog
-from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.replay import epoch_log
-from slackwater.runtime.spark.state.stage import run_shards
+from slackwater.runtime.spark.requests import Request, ask
+from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.store import LocalStore, signed
-from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried
-from tests.spark.in_process import EMITTED
+from tests.spark.in_process import TASKS, cut_for, hosted_alone, micro_batch, packed, planned, played_member
 from tests.spark.streams import pieces
 
 QUERY = "SELECT key, SUM(v) AS total, MAX(v) AS peak FROM s [RANGE 100 MS] GROUP BY key WITH DELAY 20 MS"
 PIECES = [piece.slice(0, 200) for piece in pieces(0, 3)]
-PLAN = plan(bind_to_tables(QUERY, {"s": PIECES[0]}, "ts").query)
-SHARDS = (0, 1)
-PACKINGS = packings_of(PLAN, SHARDS, "ms")
-HOSTED = Hosted(PLAN, tuple(one.text_rows for one in PACKINGS), "the query", (), shards=SHARDS)
+SHARDS = 2
+ONE = played_member(planned(QUERY, {"s": PIECES[0]}), SHARDS)
+TARGETED = Message(TARGET, 1, "query", 0, "COMPLETE", target="NO WAIT")
 REMEDY = "restore it from a backup, or use a new checkpoint folder"
 
 
@@ -56,11 +48,9 @@ def tried_to(read: Callable[[], Any]) -> tuple[Any, str]:
 
 def run_micro_batch(folder: Path, number: int) -> dict[str, list[object]]:
     """What a worker that knows nothing emits in a micro-batch."""
-    (packing,) = PACKINGS
-    lines = list(packer(packing)(PIECES[number].to_batches()))
     found: dict[str, list[object]] = {ROWS: [], LATE: []}
-    emitted = pa.Table.from_batches(run_shards(HOSTED, SHARDS, lines, str(folder), number), EMITTED)
-    for line in emitted.to_pylist():
+    lines = packed([ONE], {"s": PIECES[number]})
+    for line in micro_batch(hosted_alone(ONE), cut_for(SHARDS), lines, str(folder), number):
         if line["kind"] in found:
             found[line["kind"]] += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
     return {kind: sorted(rows) for kind, rows in found.items()}
@@ -116,7 +106,8 @@ def damages(content: bytes) -> Iterator[bytes]:
 
 
 def test_a_page_that_is_truncated_or_garbage_is_refused_by_its_name(checkpoint: Path, tmp_path: Path) -> None:
-    for name in ("0/0000000001.pages", "1/0000000001.hot", "0/0000000000.pages"):
+    for task, file in ((0, "0000000001.pages"), (1, "0000000001.hot"), (0, "0000000000.pages")):
+        name = f"{TASKS}/{task}/{file}"
         for number, content in enumerate(damages((checkpoint / name).read_bytes())):
             folder = tmp_path / f"{name.replace('/', '-')}-{number}"
             shutil.copytree(checkpoint, folder)
@@ -128,7 +119,7 @@ def test_a_page_that_is_truncated_or_garbage_is_refused_by_its_name(checkpoint: 
 
 def test_pages_of_an_earlier_format_are_refused_by_their_format(checkpoint: Path, tmp_path: Path) -> None:
     shutil.copytree(checkpoint, tmp_path / "state")
-    file = tmp_path / "state" / "0" / "0000000001.pages"
+    file = tmp_path / "state" / str(TASKS) / "0" / "0000000001.pages"
     file.write_bytes(b"\x04\x00" + file.read_bytes()[2:])
     with pytest.raises(SlackwaterError, match="has state of format 4, and this version of slackwater reads format"):
         run_micro_batch(tmp_path / "state", 2)
@@ -157,37 +148,37 @@ def test_a_damaged_log_of_cuts_is_refused_by_the_name_of_the_file(tmp_path: Path
 def test_damaged_control_messages_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
     folder = tmp_path / CONTROL
     store = LocalStore(str(folder))
-    store.write("first.txt", (Control(0, structure="{}", shards=2).as_json() + "\n").encode())
-    store.write("second.txt", (Control(1, target="NO WAIT", stated="COMPLETE").as_json() + "\n").encode())
-    before = read_messages(store, Control.of_json)
+    store.write("first.txt", (Message(BEGIN, 0, shards=2).as_json() + "\n").encode())
+    store.write("second.txt", (TARGETED.as_json() + "\n").encode())
+    before = read_messages(store)
     content = (folder / "second.txt").read_bytes()
     for at in range(len(content)):
         for bit in range(8):
             flipped = bytearray(content)
             flipped[at] ^= 1 << bit
             (folder / "second.txt").write_bytes(flipped)
-            found, refusal = tried_to(lambda: read_messages(store, Control.of_json))
+            found, refusal = tried_to(lambda: read_messages(store))
             assert found == before or f"{folder / 'second.txt'} is damaged" in refusal
     for damaged in damages(content):
         if damaged == content + b"\x00":
             continue
         (folder / "second.txt").write_bytes(damaged)
         with pytest.raises(SlackwaterError, match=re.escape(f"{folder / 'second.txt'} is damaged")) as refusal:
-            read_messages(store, Control.of_json)
+            read_messages(store)
         assert REMEDY in str(refusal.value)
     (folder / "second.txt").write_bytes(content)
     (folder / "first.txt").unlink()
     with pytest.raises(SlackwaterError, match=re.escape(f"{folder} is damaged (message 0 is not there)")):
-        read_messages(store, Control.of_json)
+        read_messages(store)
 
 
 def test_a_worker_refuses_a_damaged_control_message(tmp_path: Path) -> None:
-    line = Control(1, target="NO WAIT", stated="COMPLETE").as_json()
+    line = TARGETED.as_json()
     with pytest.raises(SlackwaterError, match=f"a message of {CONTROL} is damaged"):
-        Control.of_json(line.replace("NO WAIT", "NO WAIS"))
-    line = SetMessage(BEGIN, shards=2).as_json()
+        Message.of_json(line.replace("NO WAIT", "NO WAIS"))
+    line = Message(BEGIN, shards=2).as_json()
     with pytest.raises(SlackwaterError, match=f"a message of {CONTROL} is damaged"):
-        SetMessage.of_json(line[:-5])
+        Message.of_json(line[:-5])
 
 
 def test_the_list_of_queries_names_a_damaged_message(tmp_path: Path) -> None:
@@ -205,7 +196,7 @@ def test_an_answer_that_is_damaged_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_a_recorded_run_keeps_is_checked_and_named(tmp_path: Path) -> None:
-    lines = pa.table({"kind": [ROWS], "note": [""], "block": [b"1"]}, EMITTED)
+    lines = pa.table({"query": ["query.0"], "kind": [ROWS], "note": [""], "block": [b"1"]}, TAGGED)
     epoch_log.write(tmp_path, 0, lines, 1.0)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()

@@ -1,34 +1,35 @@
-"""When a query over what is there now is over, though Spark runs micro-batches for ever to tell it the time."""
+"""When a query over what is there now is over, though Spark is asked for the time in every micro-batch."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+import slackwater as sw
+from tests.spark.conftest import Streamed
+from tests.spark.streams import pieces
 
-from slackwater.runtime.spark.ending import is_quiet
+pytestmark = pytest.mark.xdist_group("spark")
+
+ROWS = "SELECT v FROM s WITH NO WAIT OPTIONS (idle_timeout = 1 HOUR)"
 
 
-def told(start: str | None, end: str | None, ran: bool = True) -> Any:
-    source = SimpleNamespace(startOffset=start, endOffset=end)
-    return SimpleNamespace(durationMs={"addBatch": 5} if ran else {"latestOffset": 1}, sources=[source])
-
-
-@pytest.mark.parametrize(
-    ("so_far", "over"),
-    [
-        ([], False),
-        ([told(None, None, ran=False)], False),
-        # The last one of an earlier start, again: what has come since is still to be read.
-        ([told("3", "3")], False),
-        ([told("3", "3"), told("3", "4")], False),
-        ([told("3", "3"), told("3", "4"), told("4", "4", ran=False)], False),
-        ([told("3", "3"), told("3", "4"), told("4", "4")], True),
-        ([told(None, "0"), told("0", "0")], True),
-    ],
-)
-def test_only_a_micro_batch_of_its_own_that_finds_nothing_new_is_the_last(so_far: list[Any], over: bool) -> None:
-    assert is_quiet(so_far) is over
+def test_a_start_ends_once_it_has_read_all_micro_batches_that_were_there_and_the_next_reads_what_has_come_since(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path
+) -> None:
+    tables = pieces(0, 5, 50)
+    for already, now in ((0, 3), (3, 5)):
+        frame = streamed("s", tables[already:now])
+        started = sw.start(
+            spark, ROWS, s=frame, time_unit="ms", results=str(tmp_path / "rows"), checkpoint=tmp_path / "checkpoint",
+            trigger="available",
+        )  # fmt: skip
+        try:
+            assert started.wait(120), "Spark goes on for ever to tell the time"
+        finally:
+            started.stop()
+        latest = started.progress().latest
+        assert latest is not None
+        assert latest.streams["s"].rows == 50 * now

@@ -19,7 +19,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark import fence
 from slackwater.runtime.spark.fence import OWNERS, Fence
 from slackwater.runtime.spark.folders import HIDDEN, Folder, publish
-from slackwater.runtime.spark.state.stage import refuse_unshared
+from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.store import LocalStore
 
 OTHER = """
@@ -108,12 +108,13 @@ def test_of_many_who_start_at_once_one_has_the_last_note(store: LocalStore) -> N
 
 
 def test_a_checkpoint_that_a_worker_does_not_have_is_called_that(tmp_path: Path) -> None:
-    refuse_unshared(str(tmp_path))
-    told = (
-        f"{tmp_path / 'state'} is not there on .*, where a worker of this query runs; name a checkpoint folder that all"
-    )
+    root = StateRoot(str(tmp_path / "state"))
+    root.make()
+    assert root.of_task() == str(tmp_path / "state")
+    (tmp_path / "state").rmdir()
+    told = f"{tmp_path / 'state'} is not there on .*, where a worker of this query runs; name a folder that all machine"
     with pytest.raises(SlackwaterError, match=told):
-        refuse_unshared(str(tmp_path / "state"))
+        root.of_task()
 
 
 def test_a_results_folder_that_workers_do_not_share_is_called_that(tmp_path: Path) -> None:

@@ -343,9 +343,6 @@ def test_a_session_with_other_settings_serves_and_is_left_as_it_was(
     first = own.read.parquet(str(tmp_path / "sums")).agg(fn.min("window_start").cast("double")).first()
     assert first is not None
     assert abs(first[0] - START / 1000) < 0.5
-    with pytest.warns(UserWarning, match="is set to .*RocksDB"):
-        sums = sw.sql(own, SUMS, s=timed)
-    sums.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 import slackwater as sw
 from slackwater.runtime.spark.progress.reading import shards_of
-from slackwater.runtime.spark.session import complaints, have_rocksdb
 from tests.spark.streams import START, counted, pieces
 
 # One worker: a session for each would fight for the same cores.
@@ -36,11 +35,12 @@ def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streame
     assert json.loads(late.column("row")[0].as_py())["key"].startswith("k")
 
 
-def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished):
+def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished, tmp_path):
     a, b = pieces(0, 3), pieces(1, 3)
     query = JOIN.format("100 MS")
-    finished(sw.sql(spark, query, a=streamed("a", a[:2]), b=streamed("b", b[:2])))
-    resumed = finished(sw.sql(spark, query, a=streamed("a", a[2:]), b=streamed("b", b[2:])))
+    state = tmp_path / "state"
+    finished(sw.sql(spark, query, state=state, a=streamed("a", a[:2]), b=streamed("b", b[:2])))
+    resumed = finished(sw.sql(spark, query, state=state, a=streamed("a", a[2:]), b=streamed("b", b[2:])))
     local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
     watermark = max(resumed.column("_ts").to_pylist())
     released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
@@ -83,19 +83,6 @@ def test_a_query_over_the_results_of_another_gives_its_rows_and_its_own_progress
     found = spark.read.parquet(rows).toArrow()
     assert 0 < found.num_rows <= wanted.num_rows
     assert not counted(found, "total", "window_end") - counted(wanted, "total", "window_end")
-
-
-def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spark):
-    assert complaints(spark, 2) == []
-    name = "spark.sql.streaming.stateStore.providerClass"
-    kept = spark.conf.get(name)
-    spark.conf.set(name, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
-    try:
-        with pytest.warns(UserWarning, match="RocksDB"):
-            have_rocksdb(spark, 1)
-        assert spark.conf.get(name) == kept
-    finally:
-        spark.conf.set(name, kept)
 
 
 def test_the_first_block_of_the_guide_runs(spark, tmp_path):

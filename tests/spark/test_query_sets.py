@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,8 +13,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.runtime.spark.query_set import host
-from slackwater.runtime.spark.query_set.control import (
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import clause
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.query_set import QuerySetPlan
+from slackwater.runtime.query_sets import QuerySetKernel
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.control import (
     ADD,
     BEGIN,
     CHANGE,
@@ -24,30 +28,17 @@ from slackwater.runtime.spark.query_set.control import (
     PAUSE,
     RESUME,
     TARGET,
-    SetMessage,
+    Message,
+    Stated,
     changes_of_start,
     in_force,
 )
-from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
-from slackwater.runtime.spark.query_set.members import Member, member
-from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
-from slackwater.runtime.spark.state.shard_task import Hosted
-from slackwater.runtime.spark.state.spark_pages import SparkPages
-
-from slackwater.core.errors import UsageError
-from slackwater.core.quality import clause
-from slackwater.operators.pipeline import Epochs
-from slackwater.plan.query_set import QuerySetPlan
-from slackwater.runtime.query_sets import QuerySetKernel
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
-from slackwater.runtime.spark.exchange.writer import packed
-from slackwater.runtime.spark.folders import TaskFiles
+from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.output_schema import ROWS
-from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.sources.shared_reading import SharedReading
 from tests.effort import tried
-from tests.spark.in_process import Handle
-from tests.spark.set_in_process import UNIT, PlayedAlone, PlayedSet, Seen, entries_of, planned
+from tests.spark.in_process import UNIT, one_worker, planned
+from tests.spark.set_in_process import PlayedAlone, PlayedSet, alone_of
 
 QUERIES = {
     "pairs": "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key"
@@ -88,7 +79,7 @@ def test_every_query_gives_what_it_gives_alone(seed: int, shards: int, batches: 
     tables = {name: stream(rng, 600) for name in "ab"}
     pieces = {name: cut(rng, table, batches) for name, table in tables.items()}
     played = PlayedSet({name: planned(text, tables) for name, text in QUERIES.items()}, shards)
-    alone = {one.key: PlayedAlone(one) for one in played.members}
+    alone = alone_of(played)
     for number in range(batches):
         now = {name: mine[number] for name, mine in pieces.items()}
         played.batch(now)
@@ -102,24 +93,23 @@ def test_every_query_gives_what_it_gives_alone(seed: int, shards: int, batches: 
     assert all(sum(one.seen.rows[ROWS].values()) == one.seen.counts["results"] for one in alone.values())
 
 
-def fed(played: PlayedSet, alone: list[PlayedAlone], tables: dict[str, pa.Table], *messages: SetMessage) -> None:
+def fed(played: PlayedSet, alone: list[PlayedAlone], tables: dict[str, pa.Table], *messages: Message) -> None:
     """One micro-batch for the set, and for each of these queries by itself."""
     played.batch(tables, *messages)
     for one in alone:
         one.batch(tables)
 
 
-def told(kind: str, number: int, one: Member, **fields: object) -> SetMessage:
+def told(kind: str, number: int, one: Member, **fields: object) -> Message:
     """A message about a query."""
-    return SetMessage(kind, number, one.name, one.generation, **fields)  # type: ignore[arg-type]
+    return Message(kind, number, one.name, one.generation, **fields)  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["every worker is new", "one worker keeps its shards"])
 def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether shards are read anew in every micro-batch."""
     if request.param.startswith("one"):
-        monkeypatch.setattr(host, "query_run", lambda: "query/run")
-        monkeypatch.setattr(host, "_kept", {})
+        one_worker(monkeypatch)
 
 
 @pytest.mark.usefixtures("workers")
@@ -150,7 +140,7 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
     plans = {name: planned(QUERIES[name], tables) for name in ("pairs", "by key", "all/of it")}
     played = PlayedSet(plans, 2)
     pairs, by_key, over_all = played.members
-    alone = {one.key: PlayedAlone(one) for one in played.members}
+    alone = alone_of(played)
     fed(played, list(alone.values()), batches[0])
     # Paused, the query sees nothing of two micro-batches but what time it is.
     going = [alone[one.key] for one in (by_key, over_all)]
@@ -158,7 +148,7 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
     alone[pairs.key].rest(batches[1])
     played.restart()
     later = played.add("rows", planned(QUERIES["rows"], tables), 6)
-    alone[later.key] = PlayedAlone(later)
+    alone[later.key] = PlayedAlone(later, played.cut)
     fed(played, [*going, alone[later.key]], batches[2])
     alone[pairs.key].rest(batches[2])
     fed(played, list(alone.values()), batches[3], told(RESUME, 7, pairs))
@@ -166,14 +156,13 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
     played.members.remove(by_key)
     played.restart()
     again = played.add("by key", plans["by key"], 8)
-    alone[again.key] = PlayedAlone(again)
+    alone[again.key] = PlayedAlone(again, played.cut)
     for batch in batches[4:]:
         fed(played, [one for key, one in alone.items() if key != by_key.key], batch)
     for key, one in alone.items():
         assert one.seen.counts["results"] > 0
         assert played.seen[key].same_as(one.seen), key
-    held = {place[0].partition("/")[0] for handle in played.handles.values() for place in entries_of(handle)}
-    assert held == {one.key for one in played.members}
+    assert played.keys_with_state() == {one.key for one in played.members}
 
 
 @pytest.mark.usefixtures("workers")
@@ -183,17 +172,13 @@ def test_a_micro_batch_that_was_cut_off_runs_again_with_the_set_of_the_new_start
     parts = {name: cut(rng, table, 4) for name, table in tables.items()}
     batches = [{name: mine[number] for name, mine in parts.items()} for number in range(4)]
     played = PlayedSet({name: planned(QUERIES[name], tables) for name in ("pairs", "all/of it")}, 2)
-    alone = {one.key: PlayedAlone(one) for one in played.members}
+    alone = alone_of(played)
     fed(played, list(alone.values()), batches[0])
-    # An attempt whose state is thrown away; the worker that made it may live on.
-    written, given = deepcopy(played.handles), deepcopy(played.seen)
-    played.batch(batches[1])
-    played.handles, played.seen = deepcopy(written), deepcopy(given)
-    played.batch(batches[1])
-    played.handles, played.seen = written, given
+    played.try_batch(batches[1])
+    played.try_batch(batches[1])
     played.restart()
     later = played.add("by key", planned(QUERIES["by key"], tables), 7)
-    alone[later.key] = PlayedAlone(later)
+    alone[later.key] = PlayedAlone(later, played.cut)
     for batch in batches[1:]:
         fed(played, list(alone.values()), batch)
     for key, one in alone.items():
@@ -209,7 +194,7 @@ def test_a_target_is_of_one_query_and_stays() -> None:
     batches = [{name: mine[number] for name, mine in parts.items()} for number in range(4)]
     played = PlayedSet({name: planned(QUERIES[name], tables) for name in ("pairs", "by key")}, 2)
     pairs, by_key = played.members
-    alone = PlayedAlone(by_key)
+    alone = PlayedAlone(by_key, played.cut)
     fed(played, [alone], batches[0])
     fed(played, [alone], batches[1], told(TARGET, 5, pairs, target="DELAY 200 MS", text=clause(pairs.plan.quality)))
     fed(played, [alone], batches[2])
@@ -235,63 +220,46 @@ def test_a_query_that_fails_stops_alone_with_its_reason(text: str, reason: str, 
     other = "SELECT MAX(n) AS most FROM s [RANGE 1 S] WITH NO WAIT"
     played = PlayedSet({"fails": planned(text, {"s": tables[0]}), "goes on": planned(other, {"s": tables[0]})}, 2)
     fails, goes_on = played.members
-    alone = PlayedAlone(goes_on)
+    alone = PlayedAlone(goes_on, played.cut)
     for table in tables:
         fed(played, [alone], {"s": table})
     assert played.seen[goes_on.key].same_as(alone.seen)
     assert alone.seen.counts["results"] == 4
     (failed,) = [one for one in played.seen[fails.key].reported.values() if one.failure]
     assert reason in failed.failure
-    whole = PlayedAlone(fails)
+    whole = PlayedAlone(fails, played.cut)
     for table in tables[:good]:
         whole.batch({"s": table})
     assert played.seen[fails.key].rows[ROWS] == whole.seen.rows[ROWS]
 
 
-def given(batches: list[pa.RecordBatch], names: tuple[str, ...]) -> list[tuple[object, ...]]:
-    """The lines of a packed stream as a host takes them."""
-    return [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
-
-
+@pytest.mark.usefixtures("workers")
 def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
-    """The timer of the operator is put off by every row, so each query asks the clock itself."""
+    """Moments come to all queries at once, so each asks the clock itself who of its streams is silent."""
     text = (
         "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WITH NO WAIT OPTIONS (idle_timeout = '5 s')"
     )
     tables = {name: pa.table({"ts": [1000, 1010], "v": [1.0, 2.0]}) for name in "abc"}
     later = pa.table({"ts": [1020], "v": [3.0]})
     plans = {"waits": planned(text, tables), "other": planned("SELECT v FROM c WITH NO WAIT", tables)}
-    waits, other = (
-        member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
-    )
-    assert (waits.beats, other.beats) == (True, False)
-    ours = SetHost(HostedSet((waits, other)), PageStore(SparkPages(Handle())), TaskFiles())
-    alone = waits.hosted.host(PageStore(SparkPages(Handle())), TaskFiles())
-    seen = {"set": Seen(), "alone": Seen()}
+    played = PlayedSet(plans, 1, live=True)
+    waits, other = played.members
+    assert (waits.timed, other.timed) == (True, False)
+    alone = PlayedAlone(waits, played.cut)
+    seen = played.seen[waits.key]
 
-    def feed(now: dict[str, pa.Table], moment: int, silent: bool = False) -> None:
-        lines = [packed_set(readers_of([waits, other], source), table, 0, "ms") for source, table in now.items()]
-        for emitted in ours.take_in(0, given(lines, HostedSet.takes), moment):
-            for key, *line in emitted:
-                if key == waits.key:
-                    seen["set"].note(*line)
-        mine = [packed(one, now[one.plan.stream.source], 0) for one in waits.packings if one.plan.stream.source in now]
-        answered = alone.on_processing_time(0, moment) if silent else iter(())
-        if mine:
-            answered = alone.take_in(0, given(mine, Hosted.takes), moment)
-        for emitted in answered:
-            for line in emitted:
-                seen["alone"].note(*line)
+    def feed(now: dict[str, pa.Table], second: int) -> None:
+        played.batch(now, now=1_000_000 * second)
+        alone.batch(now, now=1_000_000 * second)
 
-    second = 1_000_000
-    feed(tables, 100 * second)
-    before = seen["set"].counts["results"]
-    feed({"a": later}, 101 * second)
-    feed({"c": later}, 103 * second)
-    assert seen["set"].counts["results"] == before
-    feed({"c": later}, 107 * second, silent=True)
-    assert seen["set"].counts["results"] > before
-    assert seen["set"].same_as(seen["alone"])
+    feed(tables, 100)
+    before = seen.counts["results"]
+    feed({"a": later}, 101)
+    feed({"c": later}, 103)
+    assert seen.counts["results"] == before
+    feed({"c": later}, 107)
+    assert seen.counts["results"] > before
+    assert seen.same_as(alone.seen)
 
 
 def test_inputs_that_are_alike_are_packed_once() -> None:
@@ -309,39 +277,41 @@ def test_inputs_that_are_alike_are_packed_once() -> None:
     assert alike.packed_lines == len(first) * other.packed_lines
 
 
+def stating(**texts: str) -> dict[str, Stated]:
+    """Queries as a start states them, all with the same state."""
+    return {name: Stated(text, "{}") for name, text in texts.items()}
+
+
 def test_the_last_word_counts_over_restarts() -> None:
-    stated = {"a": "A", "b": "B"}
-    same = dict.fromkeys("abc", "{}")
-    log = [SetMessage(BEGIN), *numbered(changes_of_start([], stated, same), 1)]
-    assert changes_of_start(log, stated, same) == []
-    log += numbered(
-        [SetMessage(DROP, query="b", generation=2), SetMessage(ADD, query="c", text="C", structure="{}")], 3
-    )
+    stated = stating(a="A", b="B")
+    log = [Message(BEGIN), *numbered(changes_of_start([], stated), 1)]
+    assert changes_of_start(log, stated) == []
+    log += numbered([Message(DROP, query="b", generation=2), Message(ADD, query="c", text="C", structure="{}")], 3)
     assert list(in_force(log)) == ["a", "c"]
-    assert changes_of_start(log, stated, same) == [], "dropped stays dropped, added stays"
-    assert [one.kind for one in changes_of_start(log, {"a": "A", "b": "B2"}, same)] == [ADD]
-    assert [one.kind for one in changes_of_start(log, {"b": "B"}, same)] == [DROP]
-    left_out = log + numbered(changes_of_start(log, {"b": "B"}, same), 5)
-    assert [(one.kind, one.query) for one in changes_of_start(left_out, stated, same)] == [(ADD, "a")]
-    changed = changes_of_start(log, {"a": "A2", "b": "B"}, same)
+    assert changes_of_start(log, stated) == [], "dropped stays dropped, added stays"
+    assert [one.kind for one in changes_of_start(log, stating(a="A", b="B2"))] == [ADD]
+    assert [one.kind for one in changes_of_start(log, stating(b="B"))] == [DROP]
+    left_out = log + numbered(changes_of_start(log, stating(b="B")), 5)
+    assert [(one.kind, one.query) for one in changes_of_start(left_out, stated)] == [(ADD, "a")]
+    changed = changes_of_start(log, stating(a="A2", b="B"))
     assert [(one.kind, one.text) for one in changed] == [(CHANGE, "A2")]
     with pytest.raises(UsageError, match="query a: this checkpoint belongs to another query: its windows differ"):
-        changes_of_start(log, stated, same | {"a": '{"windows": "2"}'})
-    failed = log + numbered([SetMessage(FAIL, query="a", generation=1, reason="why", batch=3)], 5)
-    assert [one.kind for one in changes_of_start(failed, {"a": "A2", "b": "B"}, same)] == [DROP, ADD]
-    assert changes_of_start(failed, stated, same) == []
+        changes_of_start(log, stated | {"a": Stated("A", '{"windows": "2"}')})
+    failed = log + numbered([Message(FAIL, query="a", generation=1, reason="why", batch=3)], 5)
+    assert [one.kind for one in changes_of_start(failed, stating(a="A2", b="B"))] == [DROP, ADD]
+    assert changes_of_start(failed, stated) == []
 
 
 def test_a_target_that_was_set_counts_while_the_text_states_the_same_one() -> None:
     log = [
-        SetMessage(ADD, 1, "a", 1, "A"),
-        SetMessage(TARGET, 2, "a", 1, target="NO WAIT", text="COMPLETE"),
+        Message(ADD, 1, "a", 1, "A"),
+        Message(TARGET, 2, "a", 1, target="NO WAIT", text="COMPLETE"),
     ]
     known = in_force(log)["a"]
     assert (known.target_now("COMPLETE"), known.target_now("DELAY 1 S")) == ("NO WAIT", "DELAY 1 S")
 
 
-def numbered(messages: list[SetMessage], first: int) -> list[SetMessage]:
+def numbered(messages: list[Message], first: int) -> list[Message]:
     """Messages as a log has them."""
     return [
         replace(one, number=number, generation=number if one.kind == ADD else one.generation)

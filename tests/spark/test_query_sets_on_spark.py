@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import slackwater as sw
 from slackwater.cli.app import app
 from slackwater.core.errors import QueryError, UsageError
-from slackwater.runtime.spark.query import hashed
+from slackwater.runtime.spark.state.stage import hashed, names_of_partitions
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
@@ -150,6 +150,8 @@ def test_what_cannot_be_run_is_refused_by_name_before_anything_starts(
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_labels_of_shards_are_hashed_as_spark_does_it(spark: SparkSession) -> None:
+def test_partitions_are_found_by_the_hash_of_spark(spark: SparkSession) -> None:
     found = spark.range(-300, 300).selectExpr("hash(cast(id as int)) AS h").collect()
     assert [one.h for one in found] == [hashed(number) for number in range(-300, 300)]
+    for tasks in (1, 2, 7, 256):
+        assert [hashed(number) % tasks for number in names_of_partitions(tasks)] == list(range(tasks))

@@ -1,8 +1,8 @@
-"""What a shard reads from the state store and writes to it: as much as an epoch's data, whatever came before."""
+"""What a task reads of its state and writes to it: as much as an epoch's data, whatever came before."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,16 +10,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.spark_pages import SparkPages
-
-from slackwater.plan.partitioning import shard_keys_of
-from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.writer import Packing, packed
-from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
-from slackwater.runtime.spark.state.shard import Block, Shard
-from slackwater.sources.binding import bind_to_tables
-from tests.spark.in_process import Handle
+from slackwater.runtime.spark.members import KeyGroups, member
+from slackwater.runtime.spark.state.cached import Cached, Place, Status, TaskState, replaced
+from slackwater.runtime.spark.state.layouts import ONE_TASK, TaskLog
+from tests.spark.in_process import UNIT, blocks_of, planned
 
 SECOND = 1000
 RATE = 200
@@ -38,33 +32,24 @@ def second_of(number: int, seed: int) -> pa.Table:
     return pa.table({"ts": 1_700_000_000_000 + ts, "key": rng.integers(0, 50, RATE), "v": rng.random(RATE)})
 
 
-def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
+def traffic(text: str, epochs: int, workers: int, folder: Path) -> tuple[float, float]:
     """Bytes read and written an epoch, at the end of so many of them; `workers` take turns at random."""
     streams = {name: second_of(0, 0) for name in ("a", "b") if f"FROM {name}" in text or f", {name} [" in text}
-    physical = plan(bind_to_tables(text, streams, "ts").query)
-    routes = shard_keys_of(physical)
-    packings = [Packing(one, routes[i], (0,), "ms", 10**12) for i, one in enumerate(physical.inputs)]
-    handle, hosted = Handle(), Hosted(physical, ((),) * len(packings), "query", ())
-    kept: dict[int, tuple[tuple[Mark, Shard], Account]] = {}
+    one = member("query", 0, planned(text, streams), KeyGroups(1, 1), UNIT)
+    key = (0, one.key)
+    cached: dict[int, Cached] = {}
     turns = np.random.default_rng(1).integers(0, workers, epochs)
     seen = []
     for epoch in range(epochs):
-        lines = [packed(packing, second_of(epoch, i), 0) for i, packing in enumerate(packings)]
-        blocks = [
-            Block(row["stream"], row["part"], json.loads(row["header"]), row["block"])
-            for line in lines
-            for row in line.to_pylist()
-        ]
-        store = PageStore(SparkPages(handle))
-        now = store.mark()
-        known, store.account = kept.pop(turns[epoch], (None, None))
-        shard = current(hosted, store, known, now)
+        blocks = blocks_of(one, {name: second_of(epoch, i) for i, name in enumerate(streams)})
+        log = TaskLog(str(folder), ONE_TASK, epoch)
+        state = TaskState(log, {0}, cached.pop(turns[epoch], None))
+        shard = state.shard(one, 0, None, None)
         for _ in shard.epoch(blocks):
             pass
-        mark = store.write(now, shard.snapshot_delta())
-        assert store.account is not None
-        kept[turns[epoch]] = (mark, shard), store.account
-        reported = store.traffic()
+        mark, account = state.write((replaced(key, entry, entry.value) for entry in shard.snapshot_delta()), {one.key})
+        cached[turns[epoch]] = Cached(mark, {key: Place(shard, Status())}, account)
+        reported = log.pages.traffic()
         seen.append((reported["state_read"], reported["state_written"]))
     read, written = np.array(seen[-20:]).mean(axis=0)
     return float(read), float(written)
@@ -75,9 +60,13 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
     [(JOIN, 1), (JOIN, 2), (SUM, 1), (SUM, 2), (CHAIN, 2)],
     ids=["join-1", "join-2", "aggregate-1", "aggregate-2", "chain-2"],
 )
-def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(query, workers):
-    read, written = traffic(query.format(5), 90, workers)
-    for wider_or_longer in (traffic(query.format(50), 90, workers), traffic(query.format(5), 900, workers)):
+def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(
+    query: str, workers: int, tmp_path: Path
+) -> None:
+    read, written = traffic(query.format(5), 90, workers, tmp_path / "short")
+    wider = traffic(query.format(50), 90, workers, tmp_path / "wider")
+    longer = traffic(query.format(5), 900, workers, tmp_path / "longer")
+    for wider_or_longer in (wider, longer):
         assert wider_or_longer[1] < 1.25 * written
         assert wider_or_longer[0] < 1.5 * read + 1
     # Who is alone reads only what it cleans.

@@ -73,8 +73,9 @@ class PageFiles:
         content = self._store.read(file, HEAD)
         if content is None:
             raise SlackwaterError(
-                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, or"
-                " use a new checkpoint folder; where workers run on several machines, all must share that folder"
+                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, go"
+                " on with the query that it was made by, or use a new checkpoint folder; where workers run on several"
+                " machines, all must share that folder"
             )
         self._oldest_before, name, _ = self._head(file, content)
         return Mark(self._now - 1, name)
