@@ -14,7 +14,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,6 +25,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import Message
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.groups import Terms, groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state import host
@@ -55,7 +56,10 @@ class Seen:
             self.reported[told.shards[0].shard] = told
         elif kind in KINDS:
             assert block is not None
-            self.rows[kind].update(tuple(row.values()) for row in pa.ipc.open_stream(block).read_all().to_pylist())
+            table = pa.ipc.open_stream(block).read_all()
+            # A shard numbers what it reads, and one of several queries reads more.
+            kept = [name for name in table.column_names if kind == ROWS or name != "identity"]
+            self.rows[kind].update(tuple(row.values()) for row in table.select(kept).to_pylist())
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,10 +103,11 @@ class _Log:
 
 class PlayedSet:
     """A set with so many shards; `members` may be replaced between two micro-batches, as by a restart. Silence of
-    streams is timed where the set is `live`."""
+    streams is timed where the set is `live`. Without `shares` every query is hosted alone."""
 
-    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int, live: bool = False) -> None:
-        self.cut, self._live = KeyGroups(shards, min(shards, TASKS)), live
+    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int, live: bool = False, shares: bool = True) -> None:
+        self.cut, self._live, self._shares = KeyGroups(shards, min(shards, TASKS)), live, shares
+        self._stated = list(plans.values())
         self.members: list[Member] = []
         for number, (name, one) in enumerate(plans.items(), 1):
             self.add(name, one, number)
@@ -112,7 +117,9 @@ class PlayedSet:
 
     def add(self, name: str, one: PhysicalPlan, generation: int) -> Member:
         """A query from the next micro-batch on."""
-        self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live))
+        others = [*self._stated, *(before.plan for before in self.members)]
+        shared = self._shares and Terms().shared(one, others)
+        self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live, shared=shared))
         return self.members[-1]
 
     def restart(self) -> None:
@@ -125,7 +132,8 @@ class PlayedSet:
         self.packed_lines += sum(map(len, lines))
         lines += (said(one, self.cut.tasks) for one in messages)
         lines += [] if now is None else [heartbeat(now, self.cut.tasks)]
-        hosted = Hosted(tuple(self.members), True, registered(), name=self._log.name)
+        groups = groups_of(self.members)
+        hosted = Hosted(tuple(self.members), True, registered(), groups=groups, name=self._log.name)
         for line in micro_batch(hosted, self.cut, lines, self._log.folder, self._log.number):
             self.seen[line["query"]].note(line["kind"], line["note"], line["block"])
         self._log.number += 1
@@ -148,7 +156,7 @@ class PlayedAlone:
     """One query by itself, with the same shards."""
 
     def __init__(self, one: Member, cut: KeyGroups) -> None:
-        self._member, self._cut = one, cut
+        self._member, self._cut = replace(one, shares=""), cut
         self.seen = Seen()
         self._log = _Log(cut)
 

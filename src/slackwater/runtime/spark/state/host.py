@@ -121,7 +121,9 @@ class Host:
                     turns += together.turns
                 if together.place is not None:
                     groups[label, group.key] = together.place
-        mark, account = state.write(changes, {one.key for one in self._hosted.members} | {one.key for one in self._hosted.groups})
+        mark, account = state.write(
+            changes, {one.key for one in self._hosted.members} | {one.key for one in self._hosted.groups}
+        )
         CACHED.keep(run, who, task, Cached(mark, places, groups, account))
         traffic = log.pages.traffic()
         for reporting in turns:
