@@ -24,6 +24,7 @@ from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import Message
+from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.groups import Terms, groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, member
@@ -122,6 +123,15 @@ class PlayedSet:
         self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live, shared=shared))
         return self.members[-1]
 
+    def run_with(self, tasks: int) -> None:
+        """Start again with another number of tasks."""
+        self.restart()
+        self.cut = replace(self.cut, tasks=tasks)
+        self.members = [
+            replace(one, packings=tuple(replace(packing, tasks=tasks) for packing in one.packings))
+            for one in self.members
+        ]
+
     def restart(self) -> None:
         """Start again: no worker knows anything of what was before."""
         host.CACHED.forget_all()
@@ -162,11 +172,23 @@ class PlayedAlone:
 
     def batch(self, tables: Tables, now: int | None = None) -> None:
         """One micro-batch; the query sees nothing of it where nothing arrives that it reads."""
-        lines = self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)])
+        self._run(self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)]))
+
+    def _run(self, lines: list[pa.RecordBatch]) -> None:
         hosted = Hosted((self._member,), False, registered(), name=self._log.name)
         for line in micro_batch(hosted, self._cut, lines, self._log.folder, self._log.number):
             self.seen.note(line["kind"], line["note"], line["block"])
         self._log.number += 1
+
+    def drop(self, tables: Tables) -> None:
+        """One micro-batch of which a filter drops everything, and nobody counts that."""
+        lines = [
+            pa.RecordBatch.from_pylist([_dropped(one) for one in batch.to_pylist()], batch.schema)
+            for batch in self._packed(tables)
+        ]
+        seen, self.seen = self.seen, Seen()
+        self._run(lines)
+        self.seen = seen
 
     def rest(self, tables: Tables) -> None:
         """One micro-batch that it takes no part in, but for its clocks."""
@@ -191,6 +213,19 @@ class PlayedAlone:
     def _packed(self, tables: Tables) -> list[pa.RecordBatch]:
         sources = {one.plan.stream.source for one in self._member.packings}
         return packed([self._member], {name: table for name, table in tables.items() if name in sources})
+
+
+def _dropped(line: dict[str, Any]) -> dict[str, Any]:
+    """A line without tuples, that moves clocks."""
+    if line["header"] is None:
+        return line | {"block": None, "partials": None}
+    header = json.loads(line["header"]) | UNCOUNTED
+    header["reported"] = [
+        [name, [shift, [[count, latest, None] for count, latest, _ in buckets]]]
+        for name, (shift, buckets) in header["reported"]
+    ]
+    header["counts"] = None if header["counts"] is None else [[], []]
+    return line | {"block": None, "partials": None, "rejected_rows": None, "header": json.dumps(header)}
 
 
 def alone_of(played: PlayedSet, members: Sequence[Member] | None = None) -> dict[str, PlayedAlone]:
