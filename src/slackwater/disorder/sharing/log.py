@@ -248,12 +248,23 @@ class OrderedLog:
         return encode_words(columns | {f"f{word}": flags for word, flags in enumerate(one.flags)})
 
     def restore(
-        self, keys: Sequence[str], tuples: Batch, delay: Words, cursors: dict[int, int], chunk: Numbers | None = None
+        self,
+        keys: Sequence[str],
+        following: int,
+        tuples: Batch,
+        delay: Words,
+        cursors: dict[int, int],
+        chunk: Numbers | None = None,
     ) -> None:
         """Take over what was persisted in these chunks: tuples as they come now, in the order of `References`;
         `cursors` and `chunk` as in `settle`. Without chunks they are persisted anew."""
-        self._chunks.take_over(keys)
+        self._chunks.take_over(keys, following)
         self.settle(tuples, delay, cursors, chunk)
+
+    @property
+    def next_chunk(self) -> int:
+        """The number of the chunk that is persisted next."""
+        return self._chunks.next
 
     def persisted(self) -> list[StateUpdate]:
         """What is persisted of the references that are here, once all are."""

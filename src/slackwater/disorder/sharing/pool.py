@@ -164,9 +164,14 @@ class TuplePool:
         live = np.flatnonzero(self._references)
         return self._chunks.persisted(self._chunk[live], lambda at: self._encoded(live[at]))
 
-    def take_over(self, keys: Sequence[str]) -> None:
+    @property
+    def next_chunk(self) -> int:
+        """The number of the chunk that is persisted next."""
+        return self._chunks.next
+
+    def take_over(self, keys: Sequence[str], following: int) -> None:
         """These chunks are persisted; what is held of them comes by references (`OrderedLog.restore`)."""
-        self._chunks.take_over(keys)
+        self._chunks.take_over(keys, following)
 
     def stay_in(self, persisted: PersistedTuples) -> None:
         """The tuples that are held are as they were persisted, and stay in their chunks."""

@@ -359,10 +359,11 @@ class Domain:
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist of what is shared, since the last call."""
-        own = {"totals": self._totals, "begun": self._begun} | self._layout()
+        log = self.log.snapshot_delta()
+        own = {"totals": self._totals, "begun": self._begun, "next": self.log.next_chunk} | self._layout()
         yield state_update("domain", "own", encode_json(own))
         yield from self.clocks.snapshot_delta()
-        yield from self.log.snapshot_delta()
+        yield from log
         gone, self._gone = self._gone, []
         yield from gone
         for key, group in self.groups.items():
@@ -430,7 +431,9 @@ class Domain:
         of_streams = [tuples[source] for source in self.plan.sources]
         references = References.persisted(chunks, reported["flags"])
         held, delay, chunk = moves.referred(references, of_streams, reported["columns"])
-        self.log.restore([entry.key for entry in chunks], held, delay, self.cursors(), chunk if same else None)
+        self.log.restore(
+            [entry.key for entry in chunks], reported["next"], held, delay, self.cursors(), chunk if same else None
+        )
         return same
 
     def _restore_selections(

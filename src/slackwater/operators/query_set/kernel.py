@@ -28,7 +28,7 @@ from slackwater.operators.query_set.domain import Domain, replaced
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
-SET_VERSION = 3
+SET_VERSION = 4
 SET, SOURCE, DOMAIN, QUERY = "set", "source", "domain", "query"
 """The cells of its state."""
 
@@ -193,11 +193,14 @@ class QuerySet:
         """What to persist since the last call."""
         members = [member for domain in self.domains.values() for member in domain.members.values()]
         standing = {m.name: {"status": m.status, "reason": m.reason, "paused": m.paused} for m in members}
-        yield state_update(SET, "queries", encode_json({"version": SET_VERSION, "queries": standing}))
+        tuples = {source: pool.snapshot_delta() for source, pool in self.pools.items()}
+        following = {source: pool.next_chunk for source, pool in self.pools.items()}
+        own = {"version": SET_VERSION, "queries": standing, "next": following}
+        yield state_update(SET, "queries", encode_json(own))
         yield from self._gone
         self._gone = []
-        for source, pool in self.pools.items():
-            for entry in pool.snapshot_delta():
+        for source, of_source in tuples.items():
+            for entry in of_source:
                 yield replace(entry, namespace=f"{SOURCE}/{_quoted(source)}/{entry.namespace}")
         for key, domain in self.domains.items():
             for entry in domain.snapshot_delta():
@@ -235,7 +238,7 @@ class QuerySet:
                 _, member = self._find(name)
                 member.status, member.reason, member.paused = before.status, before.reason, before.paused
         self._restore_queries(found)
-        tuples = self._persisted_tuples(found.tuples)
+        tuples = self._persisted_tuples(found.tuples, found.following)
         same = {
             key: domain.restore(found.shared.get(key, []), standing, tuples) for key, domain in self.domains.items()
         }
@@ -260,7 +263,9 @@ class QuerySet:
             return False
         self._restore_queries(found)
         before = {source: pool.persisted() for source, pool in self.pools.items()}
-        tuples = self._persisted_tuples({s: replaced(of, found.tuples.get(s, [])) for s, of in before.items()})
+        now = {source: replaced(of, found.tuples.get(source, [])) for source, of in before.items()}
+        following = {source: pool.next_chunk for source, pool in self.pools.items()} | found.following
+        tuples = self._persisted_tuples(now, following)
         same = {key: self.domains[key].catch_up(of, tuples) for key, of in found.shared.items()}
         self._stay(same, tuples)
         for key, shared in found.shared.items():
@@ -274,9 +279,11 @@ class QuerySet:
                 member.query.restore(entries)
                 self._remember(member, entries)
 
-    def _persisted_tuples(self, tuples: Mapping[str, list[StateUpdate]]) -> dict[str, PersistedTuples]:
+    def _persisted_tuples(
+        self, tuples: Mapping[str, list[StateUpdate]], following: Mapping[str, int]
+    ) -> dict[str, PersistedTuples]:
         for source, pool in self.pools.items():
-            pool.take_over([entry.key for entry in tuples.get(source, [])])
+            pool.take_over([entry.key for entry in tuples.get(source, [])], following.get(source, 0))
         return {source: PersistedTuples(tuples.get(source, [])) for source in self.pools}
 
     def _stay(self, same: Mapping[str, bool], tuples: Mapping[str, PersistedTuples]) -> None:
@@ -298,6 +305,8 @@ class _Persisted:
 
     standing: dict[str, Standing] | None = None
     """None: nothing is said of it."""
+    following: dict[str, int] = field(default_factory=dict)
+    """Per source, the number of the chunk that comes next."""
     tuples: dict[str, list[StateUpdate]] = field(default_factory=dict)
     shared: dict[str, list[StateUpdate]] = field(default_factory=dict)
     own: dict[str, list[StateUpdate]] = field(default_factory=dict)
@@ -316,6 +325,7 @@ class _Persisted:
                         f"this state has format {reported['version']}, and this version reads format {SET_VERSION}"
                     )
                 found.standing = {name: Standing(**one) for name, one in reported["queries"].items()}
+                found.following = reported["next"]
                 continue
             key, _, namespace = rest.partition("/")
             part_of[part].setdefault(_unquoted(key), []).append(replace(entry, namespace=namespace))

@@ -105,7 +105,7 @@ def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
     if END not in table.column_names:
         return table, False
     marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
-    return table.filter(pa.array(~marks)), bool(marks.any())
+    return table.filter(pa.array(~marks)).drop_columns([END]), bool(marks.any())
 
 
 def without_unparsed(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray | None]:

@@ -138,8 +138,10 @@ class TaskState:
         key = (label, member.key)
         place, missed = self.places.get(key), self.missed_by(key)
         if place is not None and target is None and not any(map(is_target, missed)):
-            if missed:
-                place.shard.restore(entry for entry in missed if not is_status(entry))
+            # Of a query that has failed only that was written.
+            news = [entry for entry in missed if not is_status(entry)]
+            if news:
+                place.shard.restore(news)
             return place.shard
         entries = self.all.get(key, [])
         targets = Targets.among(entries, clause(member.plan.quality)).asked(target)
