@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from benchmarks.spark_queries import asked
+from slackwater.core.batch import TS
 from slackwater.core.quality import clause
-from slackwater.core.time import AFTER_ALL, MILLISECOND
+from slackwater.core.time import MILLISECOND
 from slackwater.operators.query_set.member import PAUSED
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import PAUSE, RESUME, TARGET, Message
@@ -25,8 +27,11 @@ from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
 from slackwater.runtime.spark.state.shared_shard import SharedShard
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import GOOD
+from slackwater.sources.ingest import ingest
 from tests.effort import tried
-from tests.spark.in_process import one_worker, packer_for, planned
+from tests.spark.in_process import UNIT, one_worker, packer_for, planned
 from tests.spark.set_in_process import PlayedAlone, PlayedSet, alone_of
 from tests.spark.test_query_sets import cut, fed, stream, told
 
@@ -261,34 +266,52 @@ def shards_of(played: PlayedSet) -> list[SharedShard]:
     return [place.shard for cached in host.CACHED._cached.values() for place in cached.groups.values()]
 
 
-def test_a_set_holds_each_tuple_once_and_none_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def held_and_needed(played: PlayedSet, came: dict[str, pa.Table]) -> tuple[int, int]:
+    """The tuples that shards hold; and the least that anybody can hold: each tuple once that has come, and is not due
+    yet for some query that wants it and must be given it in order."""
+    needed: set[tuple[str, int]] = set()
+    for shard in shards_of(played):
+        for desk in shard.desks.values():
+            watermark = shard.kernel.observe(desk.member.key).watermark
+            for one in desk.plan.inputs if desk.plan.operator.needs_order else ():
+                words = ingest(one, came[one.stream.source], Codebook(), UNIT)
+                waits = words.passes & (words.reasons == GOOD) & (words.words[TS] > watermark)
+                needed |= {(one.stream.source, row) for row in np.flatnonzero(waits).tolist()}
+    return sum(shard.held for shard in shards_of(played)), len(needed)
+
+
+JOINS = {name: QUERIES[name] for name in ("soon", "patient", "whole", "recall", "at once")}
+MANY = {name: one.text for name, one in asked(20).items()}
+
+
+@pytest.mark.parametrize("texts", [JOINS, MANY], ids=["joins", "those of the benchmark"])
+def test_a_set_holds_no_more_than_the_least_that_anybody_can_hold(
+    texts: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one_worker(monkeypatch)
-    rng = np.random.default_rng(1)
-    tables = {name: stream(rng, 1200, timeless=0) for name in "ab"}
-    names = ("soon", "patient", "at once", "sums", "self", "self later", "rows", "more rows")
-    played = played_with({name: QUERIES[name] for name in names}, tables, 2)
-    for begin in range(0, 1200, 100):
-        played.batch({name: table.slice(begin, 100) for name, table in tables.items()})
-        most = 0
-        for shard in shards_of(played):
-            held = set()
-            for member in shard.domain.members.values():
-                cursor = member.cursor
-                if cursor is not None and cursor.waits:
-                    # What it has been given is behind its cursor; by the tuples themselves: they are all different.
-                    assert cursor.cursor < AFTER_ALL
-                    held |= _waiting(shard, member)
-            assert shard.held == len(held)
-            most += sum(member.query.observe().held for member in shard.domain.members.values())
-        assert sum(shard.held for shard in shards_of(played)) < most
+    rng, count = np.random.default_rng(1), 4000
+    tables = {name: stream(rng, count, timeless=0) for name in "ab"}
+    if len(texts) == 20:
+        tables = {name: dense(rng, count) for name in "ab"}
+    played = played_with(texts, tables, 2)
+    together, apart = [], 0
+    for begin in range(0, count, 500):
+        played.batch({name: table.slice(begin, 500) for name, table in tables.items()})
+        came = {name: table.slice(0, begin + 500) for name, table in tables.items()}
+        together.append(held_and_needed(played, came))
+        apart += sum(one.counts["held"] for one in played.seen.values())
+    held, needed = (sum(column) for column in zip(*together, strict=True))
+    assert 0 < held <= 1.05 * needed
+    assert max(one / least for one, least in together if least) <= 1.05
+    assert apart > 1.5 * held, "what the same queries hold where each has its own"
 
 
-def _waiting(shard: SharedShard, member: Any) -> set[tuple[str, int]]:
-    """The tuples that a query has not been given yet, by source and identity."""
-    log, selection = shard.domain.log, member.cursor.selection
-    mine = ((log.held.flags[selection.word] >> selection.bit) & 1 == 1) & (log.held.ts > member.cursor.cursor)
-    of = zip(log.held.stream[mine].tolist(), log.held.slot[mine].tolist(), strict=True)
-    return {(shard.domain.plan.sources[s], int(log.pools[s].words[slot, 1])) for s, slot in of}
+def dense(rng: np.random.Generator, count: int) -> pa.Table:
+    """As in the benchmark of many queries, with fewer rows a second."""
+    ts = 1_700_000_000_000 + np.arange(count) - np.where(rng.random(count) < 0.1, rng.integers(0, 1000, count), 0)
+    return pa.table(
+        {"ts": ts, "key": rng.integers(0, 100, count), "g": rng.integers(0, 20, count), "v": rng.random(count)}
+    )
 
 
 def test_a_worker_that_has_caught_up_writes_what_one_writes_that_kept_its_shard(
