@@ -21,17 +21,20 @@ from slackwater.core.time import MILLISECOND
 from slackwater.operators.query_set.member import PAUSED
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import PAUSE, RESUME, TARGET, Message
-from slackwater.runtime.spark.exchange.packing import packing_rows
+from slackwater.runtime.spark.exchange.packing import packer_of, packing_rows
+from slackwater.runtime.spark.exchange.writer import END
 from slackwater.runtime.spark.groups import Terms, groups_of, terms_of
+from slackwater.runtime.spark.members import KeyGroups, member
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
+from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.shared_shard import SharedShard
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
 from tests.effort import tried
-from tests.spark.in_process import UNIT, one_worker, packer_for, planned
+from tests.spark.in_process import UNIT, lines_of_task, one_worker, packer_for, planned
 from tests.spark.set_in_process import PlayedAlone, PlayedSet, alone_of
 from tests.spark.test_query_sets import cut, fed, stream, told
 
@@ -434,6 +437,24 @@ def test_what_waits_for_a_verdict_passes_by_who_rests(monkeypatch: pytest.Monkey
     assert shard.kernel.standing(rows.key).status == PAUSED
     passed = [played.seen[one.key].reported[one.shards[0]].passed_by for one in (rows, more)]
     assert passed == [4, 0]
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_rows_of_a_source_are_handed_on_as_they_were_read(tasks: int) -> None:
+    tables = {name: stream(np.random.default_rng(0), 50) for name in "ab"}
+    one = member("soon", 0, planned(QUERIES["soon"], tables), KeyGroups(2, tasks), UNIT)
+    packer = packer_of([(one.key, one.packings)], "b", UNIT, False, False, tapped=True)
+    ended = pa.concat_tables([_marked(tables["b"]), _end(_marked(tables["b"]))])
+    lines = packing_rows(packer)(ended.combine_chunks().to_batches())
+    mine = [lines_of_task(batch, 0, tasks) for batch in lines]
+    inbox = Inbox([one], mine)
+    ((source, block),) = inbox.tapped
+    assert source == "b"
+    assert pa.ipc.open_stream(block).read_all().equals(tables["b"].combine_chunks())
+
+
+def _marked(table: pa.Table) -> pa.Table:
+    return table.append_column(END, pa.array([False] * table.num_rows))
 
 
 def test_what_a_query_of_a_group_is_alone_is_the_same_query() -> None:

@@ -58,6 +58,8 @@ class Program:
     """Whether the rows of those are handed on as well."""
     reports_latency: bool = False
     """Whether shards say how long results have waited, for a report of the whole run."""
+    tapped: bool = False
+    """Whether rows of the sources are handed on as well, as they were read."""
 
     @property
     def spark(self) -> SparkSession:
@@ -96,7 +98,13 @@ class Program:
             names = columns_read(self.members, source, self.time, frame.columns)
             folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
             packer = packer_of(
-                packings, source, self.unit, self.apart, folder is not None, (one.packing(source) for one in groups)
+                packings,
+                source,
+                self.unit,
+                self.apart,
+                folder is not None,
+                (one.packing(source) for one in groups),
+                self.tapped,
             )
             if folder is None:
                 packed.append(guarded(selected(frame, names)).mapInArrow(packing_rows(packer), PACKED))

@@ -173,6 +173,8 @@ class Started:
         self.lock = threading.RLock()
         """Held by whoever reads or adds messages."""
         self._warner = Warner(several=True)
+        self.tapped = False
+        """Whether rows of sources come to the driver with what a micro-batch emits."""
         self.what = _what(stated)
         """What users call it."""
 
@@ -284,6 +286,7 @@ class Started:
                 timed=self.log.beginning.timed,
                 folders=folders,
                 emits_all=self._foreach is not None or self._take is not None,
+                tapped=self.tapped,
             )
             take = self._take or self._each(members, writers, folders)
             writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**self._when)

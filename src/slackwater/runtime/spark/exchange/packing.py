@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from slackwater.core.errors import FAILURES, reason_of
 from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
 from slackwater.runtime.spark.exchange.shared import FAILED, SharedPacking
-from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
+from slackwater.runtime.spark.exchange.writer import MARK, Line, Packing, lines_of, without_end, without_unparsed
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
 from slackwater.runtime.spark.store import At
@@ -42,6 +43,8 @@ SCHEMA = pa.schema(
 has a control message for a header."""
 PACKED = "shard int, readers string, part long, header string, block binary, partials binary, rejected_rows binary"
 """The same, as Spark writes it."""
+TAPPED = "tapped"
+"""The readers of a line with rows of a source as they were read, for the driver; its header names the source."""
 NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
 
@@ -76,6 +79,8 @@ class Packer:
     functions: tuple[Shipped, ...] = ()
     shared: tuple[SharedPacking, ...] = ()
     """Ways of packing it for queries that are hosted together."""
+    tapped: str | None = None
+    """The name of the source, where its rows go to the driver as well."""
 
     @property
     def keys(self) -> list[str]:
@@ -96,12 +101,21 @@ class Packer:
             for one in self.readers
             for line in self._lines(one, table, ended, codebook, encoded, before, origin)
         )
-        for who, line in chain(alone, *(one.lines(table, ended) for one in self.shared)):
+        shared = (one.lines(table, ended) for one in self.shared)
+        for who, line in chain(alone, *shared, self._tapped_lines(table, part)):
             fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
             for column, value in zip(columns, fields, strict=True):
                 column.append(value)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def _tapped_lines(self, table: pa.Table, part: int) -> Iterator[tuple[str, Line]]:
+        if self.tapped is not None:
+            rows, _ = without_unparsed(table)
+            rows = rows.select([name for name in rows.column_names if not name.startswith(MARK)])
+            # Tasks take turns: a part has one of them.
+            tasks = self.readers[0].packing.tasks
+            yield TAPPED, Line(part % tasks, self.tapped, as_bytes(rows), None)
 
     def _lines(
         self,
@@ -134,6 +148,7 @@ def packer_of(
     apart: bool,
     by_files: bool,
     shared: Iterable[SharedPacking | None] = (),
+    tapped: bool = False,
 ) -> Packer:
     """The different ways in which queries, given by their keys, read a source, and those in which groups of queries do.
     What is read from files alone may become partial results."""
@@ -148,7 +163,7 @@ def packer_of(
                 before = found.get(alike, Readers(packing, ()))
                 found[alike] = replace(before, who=(*before.who, (key, position)))
     together = tuple(one for one in shared if one is not None)
-    return Packer(tuple(found.values()), time_unit, apart, registered(), together)
+    return Packer(tuple(found.values()), time_unit, apart, registered(), together, source if tapped and found else None)
 
 
 def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

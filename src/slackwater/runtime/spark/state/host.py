@@ -16,6 +16,8 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from slackwater.core.errors import FAILURES, reason_of
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate
@@ -24,7 +26,7 @@ from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE
-from slackwater.runtime.spark.exchange.packing import FoldersRead
+from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
@@ -95,6 +97,8 @@ class Host:
         places: dict[Key, Place] = {}
         groups: dict[Key, GroupPlace] = {}
         turns: list[Turn | TurnInGroup] = []
+        for source, block in self._inbox.tapped:
+            yield Emitted("", TAPPED, source, pa.ipc.open_stream(block).read_all())
         for label in labels:
             deliveries = self._inbox.of(label)
             for member in self._hosted.members:

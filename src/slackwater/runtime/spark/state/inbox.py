@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
-from slackwater.runtime.spark.exchange.packing import NOW
+from slackwater.runtime.spark.exchange.packing import NOW, TAPPED
 from slackwater.runtime.spark.exchange.shared import FAILED
 from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.state.shard import Block
@@ -71,6 +71,8 @@ class Inbox:
         self._headers: dict[Lot, _Header] = {}
         self._tuples: dict[int, dict[Lot, _Tuples]] = defaultdict(dict)
         self._readers: dict[str, dict[str, list[int]]] = {}
+        self.tapped: list[tuple[str, Any]] = []
+        """Rows of sources on their way to the driver."""
         self.now: int | None = None
         """The time of the clock on the wall, in microseconds, where it came."""
         for batch in batches:
@@ -85,6 +87,8 @@ class Inbox:
                 self._messages.append(Message.of_json(header))
             elif readers == NOW:
                 self.now = part if self.now is None else max(self.now, part)
+            elif readers == TAPPED:
+                self.tapped.append((header, block))
             else:
                 lot = (readers, part)
                 if header is not None:
