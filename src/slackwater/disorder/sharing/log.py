@@ -270,7 +270,7 @@ class OrderedLog:
         """What is persisted of the references that are here, once all are."""
         return self._chunks.persisted(self._chunk, self._encoded)
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Refer to nothing: what there is will be restored."""
         everything = np.ones(len(self), np.bool_)
         self._release(everything)

@@ -12,7 +12,7 @@ shared then, slack is not. Aggregates that have enough in common read one pane s
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,7 @@ import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.errors import FAILURES, reason_of
-from slackwater.core.jit import in_place
-from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update, updated
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
@@ -35,13 +34,11 @@ from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.guarded_query import MakeRelease
+from slackwater.operators.query_set.flags import NOBODY, bit_of, flag, flagged_places
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.moves import Moves
 from slackwater.operators.query_set.pane_groups import PaneGroup
-from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
-
-NOBODY = NO_FILTER - 1
-"""In place of a filter: no tuple is wanted."""
+from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
 
 @dataclass(frozen=True)
@@ -209,7 +206,7 @@ class Domain:
     def _unflagged(self, words: Words, number: int) -> Words:
         changed = words.copy()
         selection = Selection.numbered(number)
-        changed[self.plan.width + selection.word] &= ~np.int64(_bit(selection.bit))
+        changed[self.plan.width + selection.word] &= ~np.int64(bit_of(selection.bit))
         return changed
 
     def _unselect(self, member: Member) -> None:
@@ -396,10 +393,10 @@ class Domain:
     def catch_up(self, entries: list[StateUpdate], tuples: Mapping[str, PersistedTuples]) -> bool:
         """Take over what another kernel has persisted since this one was up to date, as `restore`; `tuples` has what is
         persisted now."""
-        shared = replaced([*self.log.persisted(), *self._persisted_panes()], entries)
-        self.log.let_go()
+        shared = updated([*self.log.persisted(), *self._persisted_panes()], entries)
+        self.log.clear()
         for group in self.groups.values():
-            group.store.let_go()
+            group.store.clear()
         return self.restore(shared, self.members, tuples)
 
     def _persisted_panes(self) -> Iterator[StateUpdate]:
@@ -488,35 +485,3 @@ class Domain:
             group.store.note_persisted((entry.key for entry in by_key.get(key, [])), as_it_is)
         for key in by_key.keys() - self.groups.keys():
             self._gone += [replace(entry, value=None) for entry in by_key[key]]
-
-
-def replaced(before: Iterable[StateUpdate], changes: Iterable[StateUpdate]) -> list[StateUpdate]:
-    """Entries of state with others in their places; those that were dropped are left out."""
-    entries = {(one.namespace, one.key): one for one in (*before, *changes)}
-    return [one for one in entries.values() if one.value is not None]
-
-
-def _bit(bit: int) -> int:
-    """One bit of a word, as a signed number."""
-    return 1 << bit if bit < FLAGS - 1 else -(1 << bit)
-
-
-@in_place
-def flag(stream: Words, passes: Flags, passed: Words, filters: Words, flags: Words) -> None:
-    """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""
-    for number in range(len(filters)):
-        word, bit = number // FLAGS, number % FLAGS
-        for i in range(len(stream)):
-            chosen = filters[number, stream[i]] if passes[i] else NOBODY
-            if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
-                flags[word, i] |= 1 << bit
-
-
-@in_place
-def flagged_places(flags: Words, bit: int, places: Words) -> int:
-    """Write where the bit is set; returns how often."""
-    n = 0
-    for i in range(len(flags)):
-        places[n] = i
-        n += (flags[i] >> bit) & 1
-    return n

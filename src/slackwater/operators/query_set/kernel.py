@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import UsageError
-from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update, updated
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
 from slackwater.operators.guarded_query import GuardedQuery
-from slackwater.operators.query_set.domain import Domain, replaced
+from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
@@ -263,7 +263,7 @@ class QuerySet:
             return False
         self._restore_queries(found)
         before = {source: pool.persisted() for source, pool in self.pools.items()}
-        now = {source: replaced(of, found.tuples.get(source, [])) for source, of in before.items()}
+        now = {source: updated(of, found.tuples.get(source, [])) for source, of in before.items()}
         following = {source: pool.next_chunk for source, pool in self.pools.items()} | found.following
         tuples = self._persisted_tuples(now, following)
         same = {key: self.domains[key].catch_up(of, tuples) for key, of in found.shared.items()}

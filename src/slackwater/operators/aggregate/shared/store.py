@@ -99,9 +99,9 @@ class PaneStore:
         self.spec, self._words = spec, flags
         self.readers: list[PaneReader] = []
         self._key_rows = np.array(spec.keys, np.int64)
-        self.let_go()
+        self.clear()
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Hold nothing: what there is will be restored."""
         spec, flags = self.spec, self._words
         self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, ())
