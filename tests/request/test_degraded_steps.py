@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
+from slackwater.core.time import MILLISECOND
 from tests.request.streams import BOTH, COLUMNS, JOIN, Wall, at, fed, rows, seen
 
 
@@ -255,3 +256,11 @@ def test_a_stream_read_twice_arrives_at_both_and_is_missed_as_one() -> None:
     assert step is not None
     assert step.missing == ("pos",)
     assert seen(step, "pw", "qw", "total", "rk") == (20_000, {(None, None, None, 1): 1})
+
+
+def test_no_step_is_made_without_a_stream_that_looks_back_to_what_is_not_known() -> None:
+    """After a restart on Spark nothing is known of the rows before."""
+    for known_from, made in ((2000, True), (3000, False)):
+        live = fed(f"{JOIN} WITH NO WAIT", ("radar", rows((1000,), (3000,), (4001,))), patience="3 seconds")
+        live._recent.not_before(known_from * MILLISECOND)
+        assert (live.next() is not None) == made

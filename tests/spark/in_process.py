@@ -40,6 +40,7 @@ from slackwater.runtime.spark.exchange.packing import (
 )
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.groups import groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, member
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.replay import epoch_log
@@ -96,7 +97,9 @@ def hosted_alone(one: Member, **more: Any) -> Hosted:
 def packer_for(members: Sequence[Member], source: str, apart: bool = False, by_files: bool = False) -> Packer:
     """How these queries read a source."""
     (unit,) = {packing.time_unit for one in members for packing in one.packings}
-    return packer_of([(one.key, one.packings) for one in members], source, unit, apart, by_files)
+    together = (one.packing(source) for one in groups_of(members))
+    alone = [(one.key, one.packings) for one in members if not one.shares]
+    return packer_of(alone, source, unit, apart, by_files, together)
 
 
 def packed(members: Sequence[Member], tables: Mapping[str, pa.Table], apart: bool = False) -> list[pa.RecordBatch]:

@@ -14,7 +14,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,7 +24,9 @@ from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import Message
+from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.groups import Terms, groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state import host
@@ -55,7 +57,10 @@ class Seen:
             self.reported[told.shards[0].shard] = told
         elif kind in KINDS:
             assert block is not None
-            self.rows[kind].update(tuple(row.values()) for row in pa.ipc.open_stream(block).read_all().to_pylist())
+            table = pa.ipc.open_stream(block).read_all()
+            # A shard numbers what it reads, and one of several queries reads more.
+            kept = [name for name in table.column_names if kind == ROWS or name != "identity"]
+            self.rows[kind].update(tuple(row.values()) for row in table.select(kept).to_pylist())
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,10 +104,11 @@ class _Log:
 
 class PlayedSet:
     """A set with so many shards; `members` may be replaced between two micro-batches, as by a restart. Silence of
-    streams is timed where the set is `live`."""
+    streams is timed where the set is `live`. Without `shares` every query is hosted alone."""
 
-    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int, live: bool = False) -> None:
-        self.cut, self._live = KeyGroups(shards, min(shards, TASKS)), live
+    def __init__(self, plans: Mapping[str, PhysicalPlan], shards: int, live: bool = False, shares: bool = True) -> None:
+        self.cut, self._live, self._shares = KeyGroups(shards, min(shards, TASKS)), live, shares
+        self._stated = list(plans.values())
         self.members: list[Member] = []
         for number, (name, one) in enumerate(plans.items(), 1):
             self.add(name, one, number)
@@ -112,8 +118,19 @@ class PlayedSet:
 
     def add(self, name: str, one: PhysicalPlan, generation: int) -> Member:
         """A query from the next micro-batch on."""
-        self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live))
+        others = [*self._stated, *(before.plan for before in self.members)]
+        shared = self._shares and Terms().shared(one, others)
+        self.members.append(member(name, generation, one, self.cut, UNIT, live=self._live, shared=shared))
         return self.members[-1]
+
+    def run_with(self, tasks: int) -> None:
+        """Start again with another number of tasks."""
+        self.restart()
+        self.cut = replace(self.cut, tasks=tasks)
+        self.members = [
+            replace(one, packings=tuple(replace(packing, tasks=tasks) for packing in one.packings))
+            for one in self.members
+        ]
 
     def restart(self) -> None:
         """Start again: no worker knows anything of what was before."""
@@ -125,7 +142,8 @@ class PlayedSet:
         self.packed_lines += sum(map(len, lines))
         lines += (said(one, self.cut.tasks) for one in messages)
         lines += [] if now is None else [heartbeat(now, self.cut.tasks)]
-        hosted = Hosted(tuple(self.members), True, registered(), name=self._log.name)
+        groups = groups_of(self.members)
+        hosted = Hosted(tuple(self.members), True, registered(), groups=groups, name=self._log.name)
         for line in micro_batch(hosted, self.cut, lines, self._log.folder, self._log.number):
             self.seen[line["query"]].note(line["kind"], line["note"], line["block"])
         self._log.number += 1
@@ -148,17 +166,29 @@ class PlayedAlone:
     """One query by itself, with the same shards."""
 
     def __init__(self, one: Member, cut: KeyGroups) -> None:
-        self._member, self._cut = one, cut
+        self._member, self._cut = replace(one, shares=""), cut
         self.seen = Seen()
         self._log = _Log(cut)
 
     def batch(self, tables: Tables, now: int | None = None) -> None:
         """One micro-batch; the query sees nothing of it where nothing arrives that it reads."""
-        lines = self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)])
+        self._run(self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)]))
+
+    def _run(self, lines: list[pa.RecordBatch]) -> None:
         hosted = Hosted((self._member,), False, registered(), name=self._log.name)
         for line in micro_batch(hosted, self._cut, lines, self._log.folder, self._log.number):
             self.seen.note(line["kind"], line["note"], line["block"])
         self._log.number += 1
+
+    def drop(self, tables: Tables) -> None:
+        """One micro-batch of which a filter drops everything, and nobody counts that."""
+        lines = [
+            pa.RecordBatch.from_pylist([_dropped(one) for one in batch.to_pylist()], batch.schema)
+            for batch in self._packed(tables)
+        ]
+        seen, self.seen = self.seen, Seen()
+        self._run(lines)
+        self.seen = seen
 
     def rest(self, tables: Tables) -> None:
         """One micro-batch that it takes no part in, but for its clocks."""
@@ -183,6 +213,19 @@ class PlayedAlone:
     def _packed(self, tables: Tables) -> list[pa.RecordBatch]:
         sources = {one.plan.stream.source for one in self._member.packings}
         return packed([self._member], {name: table for name, table in tables.items() if name in sources})
+
+
+def _dropped(line: dict[str, Any]) -> dict[str, Any]:
+    """A line without tuples, that moves clocks."""
+    if line["header"] is None:
+        return line | {"block": None, "partials": None}
+    header = json.loads(line["header"]) | UNCOUNTED
+    header["reported"] = [
+        [name, [shift, [[count, latest, None] for count, latest, _ in buckets]]]
+        for name, (shift, buckets) in header["reported"]
+    ]
+    header["counts"] = None if header["counts"] is None else [[], []]
+    return line | {"block": None, "partials": None, "rejected_rows": None, "header": json.dumps(header)}
 
 
 def alone_of(played: PlayedSet, members: Sequence[Member] | None = None) -> dict[str, PlayedAlone]:

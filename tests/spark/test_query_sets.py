@@ -33,6 +33,7 @@ from slackwater.runtime.spark.control import (
     changes_of_start,
     in_force,
 )
+from slackwater.runtime.spark.groups import groups_of
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.sources.shared_reading import SharedReading
@@ -162,7 +163,8 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
     for key, one in alone.items():
         assert one.seen.counts["results"] > 0
         assert played.seen[key].same_as(one.seen), key
-    assert played.keys_with_state() == {one.key for one in played.members}
+    groups = {one.key for one in groups_of(played.members)}
+    assert played.keys_with_state() == {one.key for one in played.members} | groups
 
 
 @pytest.mark.usefixtures("workers")

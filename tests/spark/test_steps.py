@@ -22,6 +22,7 @@ def test_steps_are_whole_then_reduced_then_whole_again(spark: SparkSession, stre
     with sw.start(spark, JOIN, patience="5 seconds", radar=radar, metar=metar, clock=lambda: 0.0) as live:
         step = live.next(timeout=120)
         assert seen(step, "k", "rv", "mv") == (1000, {(1, 1.0, 1.0): 1})
+        assert [one.id for one in spark.streams.active] == [live.query.id], "each source is read once"
         streamed("radar", [rows((8000, 1), (8000, 2), (9000, 1))])
         step = live.next(after=at(1000), timeout=120)
         assert step is not None

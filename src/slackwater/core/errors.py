@@ -58,6 +58,15 @@ class DataError(SlackwaterError):
     exit_code = 3
 
 
+FAILURES = (SlackwaterError, ArithmeticError)
+"""What stops one query and not the others."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a query has failed, as one sentence."""
+    return str(error) if isinstance(error, SlackwaterError) else f"{type(error).__name__}: {error}"
+
+
 @contextmanager
 def writing(path: object) -> Iterator[None]:
     """What cannot be written is told with its cause, and not with a number."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,12 @@ class Observation(Value):
     """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""
+
+
+def updated(before: Iterable[StateUpdate], changes: Iterable[StateUpdate]) -> list[StateUpdate]:
+    """Entries of state with others in their places; those that were dropped are left out."""
+    entries = {(one.namespace, one.key): one for one in (*before, *changes)}
+    return [one for one in entries.values() if one.value is not None]
 
 
 def state_update(namespace: str, key: str, value: bytes | None) -> StateUpdate:

@@ -6,7 +6,7 @@ Invariant: clocks and votes come from headers alone, so they are the same in eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -111,6 +111,10 @@ class HeaderGuard:
         self._waiting.replace(shown.take(still) if len(still) else None, evidence[:, still])
         whole = len(admit) == len(shown)
         return shown if whole else shown.take(admit), None if whole else shown.take(out)
+
+    def relay(self, change: Callable[[Batch], Words]) -> None:
+        """From now on tuples have other rows; what waits is changed."""
+        self._waiting.relay(change)
 
     def snapshot_delta(self) -> list[StateUpdate]:
         state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}

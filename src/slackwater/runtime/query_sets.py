@@ -6,10 +6,13 @@ front of it is another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from slackwater.core.quality import Quality
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.cutting import Epochs
+from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
 from slackwater.operators.query_set.kernel import QuerySet
@@ -34,8 +37,9 @@ class QuerySetKernel(QuerySet):
         codebook: Codebook,
         unguarded: bool = False,
         remembers: bool = True,
+        make_guard: MakeGuard = own_guard,
     ) -> None:
-        super().__init__(epochs, remembers)
+        super().__init__(epochs, remembers, make_guard)
         self.plan, self._codebook, self._unguarded = plan, codebook, unguarded
         for name in plan.queries:
             self._start(name)
@@ -62,8 +66,8 @@ class QuerySetKernel(QuerySet):
         super().drop(name)
         self.plan = self.plan.without(name)
 
-    def set_target(self, name: str, quality: Quality) -> None:
-        """Ask for another quality from the next epoch on, as if restarted with it."""
+    def set_target(self, name: str, quality: Quality, entries: Iterable[StateUpdate] | None = None) -> None:
+        """Ask for another quality from the next epoch on, as if restarted with it; `entries` as for `rebuild`."""
         self._find(name)
         self.plan = self.plan.with_plan(name, replace(self.plan.queries[name], quality=quality))
-        self.rebuild(name, self._builder(name))
+        self.rebuild(name, self._builder(name), entries)

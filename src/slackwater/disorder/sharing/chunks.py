@@ -24,12 +24,19 @@ class Chunks:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._known: list[int] = []
-        self._next = 0
+        self.next = 0
+        """The number of the next chunk. It is persisted by whoever has the chunks: two workers that make the same of
+        the same must write the same chunks, also where nothing is left of those before."""
 
-    def take_over(self, keys: Iterable[str]) -> None:
-        """Chunks that an earlier kernel has persisted. Lines that were in them are to be written anew."""
+    def take_over(self, keys: Iterable[str], following: int = 0) -> None:
+        """Chunks that an earlier kernel has persisted, and the number of the one that follows."""
         self._known = sorted(map(int, keys))
-        self._next = max(self._known, default=-1) + 1
+        self.next = max(following, *(one + 1 for one in self._known)) if self._known else following
+
+    def persisted(self, chunk: Numbers, encode: Callable[[npt.NDArray[np.intp]], bytes]) -> list[StateUpdate]:
+        """What is persisted of lines in these chunks, of which none is FRESH."""
+        numbers = np.unique(chunk).tolist()
+        return [state_update(self._namespace, str(one), encode(np.flatnonzero(chunk == one))) for one in numbers]
 
     def delta(self, chunk: Numbers, encode: Callable[[npt.NDArray[np.intp]], bytes]) -> list[StateUpdate]:
         """What to persist of lines in these chunks: those that are FRESH, as `encode` writes them, become one."""
@@ -38,10 +45,10 @@ class Chunks:
         self._known = [one for one in self._known if one in left]
         fresh = np.flatnonzero(chunk == FRESH)
         if len(fresh):
-            entries.append(state_update(self._namespace, str(self._next), encode(fresh)))
-            chunk[fresh] = self._next
-            self._known.append(self._next)
-            self._next += 1
+            entries.append(state_update(self._namespace, str(self.next), encode(fresh)))
+            chunk[fresh] = self.next
+            self._known.append(self.next)
+            self.next += 1
         return entries
 
     def gone(self) -> list[StateUpdate]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import LONGEST
 from slackwater.core.wrong_clocks import PartitionClock
-from slackwater.disorder.clock_guard import NAMESPACE, UNGUARDED, ClockGuard, Guarded
+from slackwater.disorder.clock_guard import UNGUARDED, ClockGuard, Guarded
 from slackwater.disorder.clocks import advance_clock, arrival_time_of, min_clock
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.cutting import Cutting, Epochs
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import end_epoch, epoch_is_full
 from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.stage_state import NAMESPACE
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,40 @@ class Timeline(NamedTuple):
         return len(self.stop) - 1
 
 
+class Guard(Protocol):
+    """Who judges the tuples of a domain."""
+
+    @property
+    def pending(self) -> int:
+        """How many tuples wait for their verdict."""
+
+    def admit(self, batch: Batch, end: bool = False) -> Guarded:
+        """Judge a batch; with `end` nothing is left waiting."""
+
+    def relay(self, change: Callable[[Batch], Words]) -> None:
+        """From now on tuples have other rows; what waits is changed."""
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state."""
+
+
+MakeGuard = Callable[[ClockTerms, Cutting], Guard]
+
+
+def own_guard(terms: ClockTerms, cutting: Cutting) -> Guard:
+    """A guard that judges by the tuples themselves."""
+    return ClockGuard(terms.streams, terms.max_ahead, cutting, terms.partition_slots)
+
+
 class ClockDomain:
     """One clock guard and one set of clocks."""
 
-    def __init__(self, terms: ClockTerms, epochs: Epochs, rows: int) -> None:
-        cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
+    def __init__(self, terms: ClockTerms, epochs: Epochs, rows: int, make_guard: MakeGuard = own_guard) -> None:
         self.terms, self.rows = terms, rows
-        self.guard = ClockGuard(terms.streams, terms.max_ahead, cutting, terms.partition_slots)
+        self.guard = make_guard(terms, Cutting(epochs.each_tuple, epochs.tuples, epochs.span))
         spec = ReleaseSpec(
             terms.streams, rows, "epoch", False, epochs.tuples, epochs.span, terms.idle_timeout, terms.idle_after,
             terms.partition_slots, terms.max_behind,
@@ -151,8 +179,8 @@ class ClockDomain:
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
-        self.guard.restore([entry for entry in entries if entry.namespace == NAMESPACE])
-        self.release.restore([entry for entry in entries if entry.namespace == "release"])
+        self.guard.restore([entry for entry in entries if entry.namespace != NAMESPACE])
+        self.release.restore([entry for entry in entries if entry.namespace == NAMESPACE])
 
 
 def timeline(tuples: int, epochs: int, new: st.Arrivals, streams: int) -> Timeline:

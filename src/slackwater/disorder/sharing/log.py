@@ -81,11 +81,13 @@ class References(NamedTuple):
     identity: Words
     delay: Words
     flags: Words
+    chunk: Numbers
 
     @classmethod
     def persisted(cls, entries: Sequence[StateUpdate], words: int) -> References:
         """What entries of state hold, with so many words of flags; some of it nobody waits for any more."""
-        chunks = [decode_words(entry.value) for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
+        there = [entry for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
+        chunks = [decode_words(entry.value) for entry in there if entry.value]
         nothing = np.zeros(0, np.int64)
         lines = [(one, np.zeros(len(one["row"]), np.int64)) for one in chunks]
         flags = [np.concatenate([nothing, *(one.get(f"f{w}", zero) for one, zero in lines)]) for w in range(words)]
@@ -93,7 +95,9 @@ class References(NamedTuple):
             np.concatenate([nothing, *(one[name].astype(np.int64) for one in chunks)])
             for name in ("stream", "row", "delay")
         )
-        return cls(stream, identity, delay, np.stack(flags))
+        numbers = np.array([int(entry.key) for entry in there], np.int32)
+        chunk = np.repeat(numbers, np.array([len(one["row"]) for one in chunks], np.int64))
+        return cls(stream, identity, delay, np.stack(flags), chunk)
 
 
 class OrderedLog:
@@ -146,10 +150,11 @@ class OrderedLog:
 
     # Tuples.
 
-    def settle(self, new: Batch, delay: Words, cursors: dict[int, int]) -> None:
+    def settle(self, new: Batch, delay: Words, cursors: dict[int, int], chunk: Numbers | None = None) -> None:
         """An epoch has ended: refer to what still has to wait for somebody, let go what nobody waits for.
 
-        `cursors` has for every selection in use the oldest cursor of its queries.
+        `cursors` has for every selection in use the oldest cursor of its queries, `chunk` where new ones are persisted
+        already.
         """
         before = self.held
         by_cursor = sorted(cursors.items(), key=lambda entry: entry[1])
@@ -178,7 +183,8 @@ class OrderedLog:
             both[..., old], both[..., place] = one, other
             return both
 
-        self._chunk = merged(self._chunk[stays], np.full(len(order), FRESH, np.int32))
+        persisted = np.full(len(order), FRESH, np.int32) if chunk is None else chunk[order]
+        self._chunk = merged(self._chunk[stays], persisted)
         self.held = Held(
             merged(kept.ts, come.ts), merged(kept.slot, come.slot), merged(kept.stream, come.stream),
             merged(kept.delay, come.delay), merged(kept.flags, come.flags),
@@ -186,14 +192,19 @@ class OrderedLog:
 
     def _take(self, new: Batch, at: Words) -> Slots:
         slots = np.empty(len(at), np.int32)
-        if len(at) and not self._laid_out:
-            self.columns = [pool.columns(rows) for pool, rows in zip(self.pools, self._rows, strict=True)]
-            self._laid_out = True
+        if len(at):
+            self.place_columns()
         for s, pool in enumerate(self.pools):
             mine = np.flatnonzero(new.stream[at] == s)
             if len(mine):
                 slots[mine] = pool.take(new.words, at[mine], self.columns[s])
         return slots
+
+    def place_columns(self) -> None:
+        """From now on rows have columns in the pools."""
+        if not self._laid_out:
+            self.columns = [pool.columns(rows) for pool, rows in zip(self.pools, self._rows, strict=True)]
+            self._laid_out = True
 
     def _release(self, gone: Flags) -> None:
         stream, slot = self.held.stream[gone], self.held.slot[gone]
@@ -236,11 +247,34 @@ class OrderedLog:
         columns: dict[str, Any] = {"row": identity, "stream": one.stream, "delay": one.delay}
         return encode_words(columns | {f"f{word}": flags for word, flags in enumerate(one.flags)})
 
-    def restore(self, keys: Sequence[str], tuples: Batch, delay: Words, cursors: dict[int, int]) -> None:
+    def restore(
+        self,
+        keys: Sequence[str],
+        following: int,
+        tuples: Batch,
+        delay: Words,
+        cursors: dict[int, int],
+        chunk: Numbers | None = None,
+    ) -> None:
         """Take over what was persisted in these chunks: tuples as they come now, in the order of `References`;
-        `cursors` as in `settle`. They are persisted anew."""
-        self._chunks.take_over(keys)
-        self.settle(tuples, delay, cursors)
+        `cursors` and `chunk` as in `settle`. Without chunks they are persisted anew."""
+        self._chunks.take_over(keys, following)
+        self.settle(tuples, delay, cursors, chunk)
+
+    @property
+    def next_chunk(self) -> int:
+        """The number of the chunk that is persisted next."""
+        return self._chunks.next
+
+    def persisted(self) -> list[StateUpdate]:
+        """What is persisted of the references that are here, once all are."""
+        return self._chunks.persisted(self._chunk, self._encoded)
+
+    def clear(self) -> None:
+        """Refer to nothing: what there is will be restored."""
+        everything = np.ones(len(self), np.bool_)
+        self._release(everything)
+        self.held, self._chunk = self.held.take(~everything), self._chunk[:0]
 
 
 def _mask(selection: Selection) -> np.int64:

@@ -152,16 +152,31 @@ class TuplePool:
         live = np.flatnonzero(self._references)
         chunk = self._chunk[live]
 
-        def encode(fresh: npt.NDArray[np.intp]) -> bytes:
-            return encode_words({f"w{column}": words for column, words in enumerate(self.words[live[fresh]].T)})
-
-        entries = self._chunks.delta(chunk, encode)
+        entries = self._chunks.delta(chunk, lambda fresh: self._encoded(live[fresh]))
         self._chunk[live] = chunk
         return entries
 
-    def take_over(self, keys: Sequence[str]) -> None:
+    def _encoded(self, slots: npt.NDArray[np.intp]) -> bytes:
+        return encode_words({f"w{column}": words for column, words in enumerate(self.words[slots].T)})
+
+    def persisted(self) -> list[StateUpdate]:
+        """What is persisted of the tuples that are here, once all are."""
+        live = np.flatnonzero(self._references)
+        return self._chunks.persisted(self._chunk[live], lambda at: self._encoded(live[at]))
+
+    @property
+    def next_chunk(self) -> int:
+        """The number of the chunk that is persisted next."""
+        return self._chunks.next
+
+    def take_over(self, keys: Sequence[str], following: int) -> None:
         """These chunks are persisted; what is held of them comes by references (`OrderedLog.restore`)."""
-        self._chunks.take_over(keys)
+        self._chunks.take_over(keys, following)
+
+    def stay_in(self, persisted: PersistedTuples) -> None:
+        """The tuples that are held are as they were persisted, and stay in their chunks."""
+        live = np.flatnonzero(self._references)
+        self._chunk[live] = persisted.chunk_of(self.words[live, ROW])
 
     def gone(self) -> list[StateUpdate]:
         """Nobody reads the source any more."""
@@ -172,7 +187,8 @@ class PersistedTuples:
     """The tuples of a source as an earlier kernel has persisted them, in the columns that it had."""
 
     def __init__(self, entries: Sequence[StateUpdate]) -> None:
-        chunks = [decode_words(entry.value) for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
+        there = [entry for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
+        chunks = [decode_words(entry.value) for entry in there if entry.value]
         count = sum(len(one["w0"]) for one in chunks)
         self._words = np.zeros((max((len(one) for one in chunks), default=ROW + 1), count), np.int64)
         at = 0
@@ -180,16 +196,29 @@ class PersistedTuples:
             for column in range(len(one)):
                 self._words[column, at : at + len(one["w0"])] = one[f"w{column}"]
             at += len(one["w0"])
+        numbers = np.array([int(entry.key) for entry in there], np.int32)
+        self._chunk = np.repeat(numbers, np.array([len(one["w0"]) for one in chunks], np.int64))
         # A tuple that got columns was written again: then the last word is right.
         self._order = np.argsort(self._words[ROW], kind="stable")
         self._identity = self._words[ROW, self._order]
 
     def find(self, identity: Words) -> tuple[Flags, Words]:
         """Which of these tuples there are, and the words of those."""
+        known, at = self._find(identity)
+        return known, self._words[:, at]
+
+    def chunk_of(self, identity: Words) -> Numbers:
+        """The chunks that tuples were written to last; FRESH for one that there is not."""
+        known, at = self._find(identity)
+        chunk: Numbers = np.full(len(identity), FRESH, np.int32)
+        chunk[known] = self._chunk[at]
+        return chunk
+
+    def _find(self, identity: Words) -> tuple[Flags, Words]:
         place = np.searchsorted(self._identity, identity, "right") - 1
         known: Flags = place >= 0
         known[known] = self._identity[place[known]] == identity[known]
-        return known, self._words[:, self._order[place[known]]]
+        return known, self._order[place[known]]
 
 
 @in_place

@@ -12,22 +12,21 @@ shared then, slack is not. Aggregates that have enough in common read one pane s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
-from slackwater.core.errors import SlackwaterError
-from slackwater.core.jit import in_place
-from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.errors import FAILURES, reason_of
+from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update, updated
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.release.release import Release, ReleaseSpec
-from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
+from slackwater.disorder.sharing.clock_domain import ClockDomain, MakeGuard, Timeline, own_guard
 from slackwater.disorder.sharing.cursor import CursorRelease, Wanted
 from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, References, Selection
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
@@ -35,13 +34,11 @@ from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.guarded_query import MakeRelease
+from slackwater.operators.query_set.flags import NOBODY, bit_of, flag, flagged_places
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.moves import Moves
 from slackwater.operators.query_set.pane_groups import PaneGroup
-from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
-
-NOBODY = NO_FILTER - 1
-"""In place of a filter: no tuple is wanted."""
+from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,13 @@ class Choice:
 class Domain:
     """Clocks, log and queries that share them."""
 
-    def __init__(self, plan: DomainPlan, epochs: Epochs, pools: Mapping[str, TuplePool]) -> None:
-        """`pools` has the pool of every source that the domain reads."""
+    def __init__(
+        self, plan: DomainPlan, epochs: Epochs, pools: Mapping[str, TuplePool], make_guard: MakeGuard = own_guard
+    ) -> None:
+        """`pools` has the pool of every source that the domain reads; `make_guard` makes who judges its tuples."""
         self.plan, self._epochs = plan, epochs
         self._flags = 1
-        self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags)
+        self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags, make_guard)
         self.log = OrderedLog([pools[source] for source in plan.sources], plan.rows, self._flags)
         self.members: dict[str, Member] = {}
         self.groups: dict[str, PaneGroup] = {}
@@ -163,9 +162,9 @@ class Domain:
         if member.cursor is not None:
             member.cursor.follow_clocks()
 
-    def fail(self, member: Member, error: SlackwaterError) -> None:
+    def fail(self, member: Member, error: BaseException) -> None:
         """It stops here, and the others go on."""
-        member.status, member.reason = FAILED, str(error)
+        member.status, member.reason = FAILED, reason_of(error)
         self._unselect(member)
         self._leave_panes(member)
         member.owed += [state_update(namespace, key, None) for namespace, key in sorted(member.keys)]
@@ -190,8 +189,12 @@ class Domain:
         if not own and choice in self._choices:
             return self._choices.index(choice)
         number = self._choices.index(None) if None in self._choices else len(self._choices)
-        if number == len(self._choices):
-            self._choices.append(None)
+        self._choose(number, choice)
+        return number
+
+    def _choose(self, number: int, choice: Choice) -> None:
+        """A selection that nobody has, from now on."""
+        self._choices += [None] * (number + 1 - len(self._choices))
         self._choices[number] = choice
         if number >= FLAGS * self._flags:
             self._relay(self.plan.width, 1 + number // FLAGS)
@@ -199,12 +202,11 @@ class Domain:
         for group in self.groups.values():
             group.store.clear_flag(number)
         self.clocks.relay(self.clocks.rows, lambda batch: self._unflagged(batch.words, number))
-        return number
 
     def _unflagged(self, words: Words, number: int) -> Words:
         changed = words.copy()
         selection = Selection.numbered(number)
-        changed[self.plan.width + selection.word] &= ~np.int64(_bit(selection.bit))
+        changed[self.plan.width + selection.word] &= ~np.int64(bit_of(selection.bit))
         return changed
 
     def _unselect(self, member: Member) -> None:
@@ -268,7 +270,7 @@ class Domain:
 
         for member in list(self.members.values()):
             if member.status == RUNNING and len(guarded.ahead):
-                member.ahead.append(self._own(member, guarded.ahead))
+                member.ahead.append(self.own(member, guarded.ahead))
             if member.status == RUNNING and member.reader is None:
                 yield from self._emitted(member, self._runs(member, guarded, line, chosen(member), end))
         for group in list(self.groups.values()):
@@ -282,7 +284,7 @@ class Domain:
     ) -> Iterator[Emission]:
         batch = guarded.batch
         if member.cursor is None or line is None:
-            own = Guarded(self._own(member, batch), self._own(member, guarded.ahead), guarded.ends)
+            own = Guarded(self.own(member, batch), self.own(member, guarded.ahead), guarded.ends)
             yield from member.query.take(own, end)
             return
         arrived = None if batch.arrival_time is None else batch.arrival_time[chosen.at]
@@ -311,7 +313,7 @@ class Domain:
                 emission = next(emissions)
             except StopIteration:
                 return
-            except SlackwaterError as error:
+            except FAILURES as error:
                 self.fail(member, error)
                 return
             yield member.name, emission
@@ -334,19 +336,40 @@ class Domain:
         selection, places = Selection.numbered(number), np.empty(len(batch), np.int64)
         return places[: flagged_places(batch.words[self.plan.width + selection.word], selection.bit, places)]
 
-    def _own(self, member: Member, batch: Batch) -> Batch:
-        """Tuples of the domain as a query sees them."""
+    def own(self, member: Member, batch: Batch) -> Batch:
+        """Tuples of the domain as a query sees them; those that it does not want do not pass."""
+        return replace(self.view(member, batch), passes=self._flagged(batch, member.selection))
+
+    def view(self, member: Member, batch: Batch) -> Batch:
+        """Tuples as a query sees them, which may not be flagged yet."""
         view = member.place.view
         words = gathered(batch.words, batch.stream, np.arange(len(batch)), view.rows)
-        passes = self._flagged(batch, member.selection)
-        return Batch(view.stream[batch.stream], words, passes, batch.arrival_time, batch.reading)
+        return Batch(view.stream[batch.stream], words, batch.passes, batch.arrival_time, batch.reading)
+
+    def wanted(self, batch: Batch, passed: Words, filters: tuple[int, ...]) -> Words:
+        """The places of tuples that a choice of filters takes; arguments are those of `absorb`."""
+        flags = np.zeros((1, len(batch)), np.int64)
+        flag(batch.stream, batch.passes, passed, np.array([filters], np.int64), flags)
+        return np.flatnonzero(flags[0])
 
     # State.
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist of what is shared, since the last call."""
-        own: dict[str, Any] = {
-            "width": self.plan.width, "flags": self._flags, "totals": self._totals, "begun": self._begun,
+        log = self.log.snapshot_delta()
+        own = {"totals": self._totals, "begun": self._begun, "next": self.log.next_chunk} | self._layout()
+        yield state_update("domain", "own", encode_json(own))
+        yield from self.clocks.snapshot_delta()
+        yield from log
+        gone, self._gone = self._gone, []
+        yield from gone
+        for key, group in self.groups.items():
+            yield from group.store.snapshot_delta(f"{key}/")
+
+    def _layout(self) -> dict[str, Any]:
+        """What tuples that are persisted mean."""
+        return {
+            "width": self.plan.width, "flags": self._flags,
             "columns": [columns.tolist() for columns in self.log.columns],
             "queries": {
                 name: {
@@ -356,63 +379,96 @@ class Domain:
                 for name, member in self.members.items() if member.status != FAILED
             },
         }  # fmt: skip
-        yield state_update("domain", "own", encode_json(own))
-        yield from self.clocks.snapshot_delta()
-        yield from self.log.snapshot_delta()
-        gone, self._gone = self._gone, []
-        yield from gone
-        for key, group in self.groups.items():
-            yield from group.store.snapshot_delta(f"{key}/")
 
-    def restore(
-        self, entries: list[StateUpdate], known: dict[str, Any], tuples: Mapping[str, PersistedTuples]
-    ) -> None:  # fmt: skip
+    def _is_as(self, reported: dict[str, Any]) -> bool:
+        """Whether tuples mean here what they meant to who persisted them."""
+        if reported["columns"]:
+            self.log.place_columns()
+        return all(reported[name] == what for name, what in self._layout().items())
+
+    def can_catch_up(self, entries: list[StateUpdate]) -> bool:
+        """Whether all that differs from what is here is what came and went."""
+        return all(self._is_as(decode_json(one.value)) for one in entries if one.namespace == "domain" and one.value)
+
+    def catch_up(self, entries: list[StateUpdate], tuples: Mapping[str, PersistedTuples]) -> bool:
+        """Take over what another kernel has persisted since this one was up to date, as `restore`; `tuples` has what is
+        persisted now."""
+        shared = updated([*self.log.persisted(), *self._persisted_panes()], entries)
+        self.log.clear()
+        for group in self.groups.values():
+            group.store.clear()
+        return self.restore(shared, self.members, tuples)
+
+    def _persisted_panes(self) -> Iterator[StateUpdate]:
+        for key, group in self.groups.items():
+            yield from group.store.persisted(f"{key}/")
+
+    def restore(self, entries: list[StateUpdate], known: Container[str], tuples: Mapping[str, PersistedTuples]) -> bool:
         """Take over what was shared, and of the tuples of each source those to which the log refers; its queries, the
-        `known` among them, have taken over their own state."""
+        `known` among them, have taken over their own state. Returns whether all of it is as it was persisted."""
         own = next((entry.value for entry in entries if entry.namespace == "domain"), None)
         if own is None:
-            return
+            return False
         reported = decode_json(own)
         self._begun, self._totals = reported["begun"], reported["totals"]
-        self._choices = []
-        moved: list[dict[int, int]] = [{} for _ in self.plan.sources]
-        bits: list[tuple[int, int]] = []
-        numbers: dict[tuple[int, tuple[int, ...], bool], int] = {}
-        for name, member in self.members.items():
-            before = reported["queries"].get(name) if name in known else None
-            active = member.status != PAUSED
-            if member.status == FAILED:
-                self._leave_panes(member)
-                continue
-            if before is None:
-                member.selection = self._select(Choice(member.place.filters, active), own=True)
-            else:
-                group = before["selection"], member.place.filters, active
-                if group not in numbers:
-                    numbers[group] = self._select(Choice(member.place.filters, active), own=True)
-                    bits.append((before["selection"], numbers[group]))
-                member.selection = numbers[group]
-                for rows, olds, news in zip(moved, before["rows"], member.place.view.rows.tolist(), strict=True):
-                    rows |= {old: new for old, new in zip(olds, news, strict=True) if old >= 0 and new >= 0}
-            if member.cursor is not None:
-                member.cursor.selection = Selection.numbered(member.selection)
-            if member.reader is not None:
-                member.reader.flag = member.selection
+        moved, bits = self._restore_selections(reported, known)
+        if self._flags < reported["flags"]:
+            self._relay(self.plan.width, reported["flags"])
+        same = self._is_as(reported)
         self._restore_panes([entry for entry in entries if entry.namespace == PANES], reported["queries"], known)
         moves = Moves(moved, bits, reported["width"], self.plan.width, self._flags)
         others = ("domain", NAMESPACE, PANES)
         self.clocks.restore([entry for entry in entries if entry.namespace not in others])
-        self.clocks.relay(self.clocks.rows, moves.tuples)
+        if not same:
+            self.clocks.relay(self.clocks.rows, moves.tuples)
         for name, member in self.members.items():
             if name not in known:
                 self._begin_here(member)
         chunks = [entry for entry in entries if entry.namespace == NAMESPACE]
         of_streams = [tuples[source] for source in self.plan.sources]
         references = References.persisted(chunks, reported["flags"])
-        held, delay = moves.referred(references, of_streams, reported["columns"])
-        self.log.restore([entry.key for entry in chunks], held, delay, self.cursors())
+        held, delay, chunk = moves.referred(references, of_streams, reported["columns"])
+        self.log.restore(
+            [entry.key for entry in chunks], reported["next"], held, delay, self.cursors(), chunk if same else None
+        )
+        return same
 
-    def _restore_panes(self, entries: list[StateUpdate], before: dict[str, Any], known: dict[str, Any]) -> None:
+    def _restore_selections(
+        self, reported: dict[str, Any], known: Container[str]
+    ) -> tuple[list[dict[int, int]], list[tuple[int, int]]]:
+        """Give every query a selection: the one that it had, where that is still one. Returns which rows and which
+        selections of now those of then are."""
+        self._choices = []
+        moved: list[dict[int, int]] = [{} for _ in self.plan.sources]
+        numbers: dict[tuple[int, tuple[int, ...], bool], int] = {}
+        new = []
+        for name, member in self.members.items():
+            before = reported["queries"].get(name) if name in known else None
+            if member.status == FAILED:
+                self._leave_panes(member)
+            elif before is None:
+                new.append(member)
+            else:
+                choice = Choice(member.place.filters, member.status != PAUSED)
+                group = before["selection"], choice.filters, choice.active
+                if group not in numbers:
+                    # Queries that had one selection may have different filters now.
+                    free = before["selection"] not in numbers.values()
+                    numbers[group] = before["selection"] if free else len(self._choices)
+                    self._choose(numbers[group], choice)
+                member.selection = numbers[group]
+                for rows, olds, news in zip(moved, before["rows"], member.place.view.rows.tolist(), strict=True):
+                    rows |= {old: new for old, new in zip(olds, news, strict=True) if old >= 0 and new >= 0}
+        for member in new:
+            member.selection = self._select(Choice(member.place.filters, member.status != PAUSED), own=True)
+        for member in self.members.values():
+            if member.cursor is not None:
+                member.cursor.selection = Selection.numbered(member.selection)
+            if member.reader is not None:
+                member.reader.flag = member.selection
+        return moved, [(then, now) for (then, _, _), now in numbers.items()]
+
+    def _restore_panes(self, entries: list[StateUpdate], before: dict[str, Any], known: Container[str]) -> None:
         """Give every store the panes that its queries had; what was persisted under another name is persisted anew."""
         by_key: dict[str, list[StateUpdate]] = {}
         for entry in entries:
@@ -429,29 +485,3 @@ class Domain:
             group.store.note_persisted((entry.key for entry in by_key.get(key, [])), as_it_is)
         for key in by_key.keys() - self.groups.keys():
             self._gone += [replace(entry, value=None) for entry in by_key[key]]
-
-
-def _bit(bit: int) -> int:
-    """One bit of a word, as a signed number."""
-    return 1 << bit if bit < FLAGS - 1 else -(1 << bit)
-
-
-@in_place
-def flag(stream: Words, passes: Flags, passed: Words, filters: Words, flags: Words) -> None:
-    """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""
-    for number in range(len(filters)):
-        word, bit = number // FLAGS, number % FLAGS
-        for i in range(len(stream)):
-            chosen = filters[number, stream[i]] if passes[i] else NOBODY
-            if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
-                flags[word, i] |= 1 << bit
-
-
-@in_place
-def flagged_places(flags: Words, bit: int, places: Words) -> int:
-    """Write where the bit is set; returns how often."""
-    n = 0
-    for i in range(len(flags)):
-        places[n] = i
-        n += (flags[i] >> bit) & 1
-    return n

@@ -14,20 +14,21 @@ query that fails stops alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from slackwater.core.batch import Batch, Words
-from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.errors import UsageError
+from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update, updated
 from slackwater.disorder.cutting import Epochs
+from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
-SET_VERSION = 3
+SET_VERSION = 4
 SET, SOURCE, DOMAIN, QUERY = "set", "source", "domain", "query"
 """The cells of its state."""
 
@@ -42,10 +43,11 @@ class Standing:
 
 
 class QuerySet:
-    """The kernel. `remembers`: it keeps what it persists, so that a query can be built anew without its host's help."""
+    """The kernel. `remembers`: it keeps what it persists, so that a query can be built anew without its host's help.
+    `make_guard` makes who judges the tuples of a domain."""
 
-    def __init__(self, epochs: Epochs, remembers: bool = True) -> None:
-        self._epochs, self._remembers = epochs, remembers
+    def __init__(self, epochs: Epochs, remembers: bool = True, make_guard: MakeGuard = own_guard) -> None:
+        self._epochs, self._remembers, self._make_guard = epochs, remembers, make_guard
         self.domains: dict[str, Domain] = {}
         self.pools: dict[str, TuplePool] = {}
         """Per source, the tuples that wait for queries of any domain."""
@@ -60,22 +62,26 @@ class QuerySet:
         if domain.key not in self.domains:
             for source in domain.sources:
                 self.pools.setdefault(source, TuplePool())
-            self.domains[domain.key] = Domain(domain, self._epochs, self.pools)
+            self.domains[domain.key] = Domain(domain, self._epochs, self.pools, self._make_guard)
         one = self.domains[domain.key]
         one.grow(domain)
         member = one.add(name, place, build)
         member.kept = {} if self._remembers else None
 
-    def rebuild(self, name: str, build: Build) -> None:
-        """Go on with the same query built anew, with another target for example, as after a restart."""
+    def rebuild(self, name: str, build: Build, entries: Iterable[StateUpdate] | None = None) -> None:
+        """Go on with the same query built anew, with another target for example, as after a restart. `entries` has what
+        is persisted of it, where its host knows and this kernel does not."""
         domain, member = self._find(name)
         if member.status == FAILED:
             raise UsageError(f"query {name} has failed: {member.reason}")
+        if entries is not None:
+            domain.rebuild(member, build, _Persisted.among(entries).own.get(name, []))
+            return
         if member.kept is None:
-            raise UsageError(f"query {name}: this kernel remembers nothing; restore another one with the new target")
+            raise UsageError(f"query {name}: this kernel remembers nothing; say what is persisted of it")
         member.owed += list(self._said(member))
-        entries = [StateUpdate(namespace, key, value) for (namespace, key), value in member.kept.items()]
-        domain.rebuild(member, build, entries)
+        kept = [StateUpdate(namespace, key, value) for (namespace, key), value in member.kept.items()]
+        domain.rebuild(member, build, kept)
 
     def drop(self, name: str) -> None:
         """End a query; nothing more is emitted of it, and nothing persisted is left."""
@@ -104,7 +110,7 @@ class QuerySet:
         self._refuse_failed(member)
         domain.resume(member)
 
-    def fail(self, name: str, error: SlackwaterError) -> None:
+    def fail(self, name: str, error: BaseException) -> None:
         """Stop a query that has failed before its tuples came here, in a filter or a computed row."""
         domain, member = self._find(name)
         if member.status != FAILED:
@@ -187,11 +193,14 @@ class QuerySet:
         """What to persist since the last call."""
         members = [member for domain in self.domains.values() for member in domain.members.values()]
         standing = {m.name: {"status": m.status, "reason": m.reason, "paused": m.paused} for m in members}
-        yield state_update(SET, "queries", encode_json({"version": SET_VERSION, "queries": standing}))
+        tuples = {source: pool.snapshot_delta() for source, pool in self.pools.items()}
+        following = {source: pool.next_chunk for source, pool in self.pools.items()}
+        own = {"version": SET_VERSION, "queries": standing, "next": following}
+        yield state_update(SET, "queries", encode_json(own))
         yield from self._gone
         self._gone = []
-        for source, pool in self.pools.items():
-            for entry in pool.snapshot_delta():
+        for source, of_source in tuples.items():
+            for entry in of_source:
                 yield replace(entry, namespace=f"{SOURCE}/{_quoted(source)}/{entry.namespace}")
         for key, domain in self.domains.items():
             for entry in domain.snapshot_delta():
@@ -215,11 +224,98 @@ class QuerySet:
     def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over all state that an earlier kernel persisted; queries that were not there then begin now, and what
         is left of queries that are not here is let go."""
-        tuples: dict[str, list[StateUpdate]] = {source: [] for source in self.pools}
-        shared: dict[str, list[StateUpdate]] = {}
-        own: dict[str, list[StateUpdate]] = {}
-        part_of = {SOURCE: tuples, DOMAIN: shared, QUERY: own}
-        standing: dict[str, dict[str, object]] = {}
+        found = _Persisted.among(entries)
+        for part, there, here in (
+            (QUERY, found.own, self.names),
+            (DOMAIN, found.shared, self.domains),
+            (SOURCE, found.tuples, self.pools),
+        ):
+            for key in there.keys() - set(here):
+                self._gone += [state_update(f"{part}/{_quoted(key)}/{e.namespace}", e.key, None) for e in there[key]]
+        standing = found.standing or {}
+        for name, before in standing.items():
+            if name in self.names:
+                _, member = self._find(name)
+                member.status, member.reason, member.paused = before.status, before.reason, before.paused
+        self._restore_queries(found)
+        tuples = self._persisted_tuples(found.tuples, found.following)
+        same = {
+            key: domain.restore(found.shared.get(key, []), standing, tuples) for key, domain in self.domains.items()
+        }
+        self._stay(same, tuples)
+        for key, domain in self.domains.items():
+            for entry in found.shared.get(key, []):
+                _note(domain.keys, entry)
+
+    def catch_up(self, entries: Iterable[StateUpdate]) -> bool:
+        """Take over what another kernel of the same queries has persisted or dropped since this one was up to date.
+        False, and nothing is changed, where queries stand otherwise there: then all has to be restored."""
+        found = _Persisted.among(entries)
+        if found.standing is not None:
+            here = {name: self.standing(name) for name in self.names}
+            if {n: (s.status, s.reason) for n, s in here.items()} != {
+                n: (s.status, s.reason) for n, s in found.standing.items()
+            }:
+                return False
+            for name, one in found.standing.items():
+                self._find(name)[1].paused = one.paused
+        if not all(key in self.domains and self.domains[key].can_catch_up(of) for key, of in found.shared.items()):
+            return False
+        self._restore_queries(found)
+        before = {source: pool.persisted() for source, pool in self.pools.items()}
+        now = {source: updated(of, found.tuples.get(source, [])) for source, of in before.items()}
+        following = {source: pool.next_chunk for source, pool in self.pools.items()} | found.following
+        tuples = self._persisted_tuples(now, following)
+        same = {key: self.domains[key].catch_up(of, tuples) for key, of in found.shared.items()}
+        self._stay(same, tuples)
+        for key, shared in found.shared.items():
+            for entry in shared:
+                _note(self.domains[key].keys, entry)
+        return True
+
+    def _restore_queries(self, found: _Persisted) -> None:
+        for name, entries in found.own.items():
+            if name in self.names and (member := self._find(name)[1]).status != FAILED:
+                member.query.restore(entries)
+                self._remember(member, entries)
+
+    def _persisted_tuples(
+        self, tuples: Mapping[str, list[StateUpdate]], following: Mapping[str, int]
+    ) -> dict[str, PersistedTuples]:
+        for source, pool in self.pools.items():
+            pool.take_over([entry.key for entry in tuples.get(source, [])], following.get(source, 0))
+        return {source: PersistedTuples(tuples.get(source, [])) for source in self.pools}
+
+    def _stay(self, same: Mapping[str, bool], tuples: Mapping[str, PersistedTuples]) -> None:
+        """What all of its readers have as it was persisted is persisted."""
+        for source, pool in self.pools.items():
+            if all(same[key] for key, domain in self.domains.items() if source in domain.plan.sources and key in same):
+                pool.stay_in(tuples[source])
+
+    def _remember(self, member: Member, entries: list[StateUpdate]) -> None:
+        for entry in entries:
+            _note(member.keys, entry)
+            if member.kept is not None and entry.value is not None:
+                member.kept[entry.namespace, entry.key] = entry.value
+
+
+@dataclass
+class _Persisted:
+    """Entries of a set, by what they are of."""
+
+    standing: dict[str, Standing] | None = None
+    """None: nothing is said of it."""
+    following: dict[str, int] = field(default_factory=dict)
+    """Per source, the number of the chunk that comes next."""
+    tuples: dict[str, list[StateUpdate]] = field(default_factory=dict)
+    shared: dict[str, list[StateUpdate]] = field(default_factory=dict)
+    own: dict[str, list[StateUpdate]] = field(default_factory=dict)
+
+    @classmethod
+    def among(cls, entries: Iterable[StateUpdate]) -> _Persisted:
+        """Entries under their own names."""
+        found = cls()
+        part_of = {SOURCE: found.tuples, DOMAIN: found.shared, QUERY: found.own}
         for entry in entries:
             part, _, rest = entry.namespace.partition("/")
             if part == SET:
@@ -228,38 +324,12 @@ class QuerySet:
                     raise ValueError(
                         f"this state has format {reported['version']}, and this version reads format {SET_VERSION}"
                     )
-                standing = reported["queries"]
+                found.standing = {name: Standing(**one) for name, one in reported["queries"].items()}
+                found.following = reported["next"]
                 continue
             key, _, namespace = rest.partition("/")
             part_of[part].setdefault(_unquoted(key), []).append(replace(entry, namespace=namespace))
-        for name in own.keys() - set(self.names):
-            self._gone += [state_update(f"{QUERY}/{_quoted(name)}/{e.namespace}", e.key, None) for e in own[name]]
-        for key in shared.keys() - self.domains.keys():
-            self._gone += [state_update(f"{DOMAIN}/{_quoted(key)}/{e.namespace}", e.key, None) for e in shared[key]]
-        for source in tuples.keys() - self.pools.keys():
-            gone = tuples[source]
-            self._gone += [state_update(f"{SOURCE}/{_quoted(source)}/{e.namespace}", e.key, None) for e in gone]
-        for source, pool in self.pools.items():
-            pool.take_over([entry.key for entry in tuples[source]])
-        persisted = {source: PersistedTuples(entries) for source, entries in tuples.items()}
-        for key, domain in self.domains.items():
-            for name, member in domain.members.items():
-                if name in standing:
-                    before = standing[name]
-                    member.status, member.reason = str(before["status"]), str(before["reason"])
-                    member.paused = int(str(before["paused"]))
-                if name in own and member.status != FAILED:
-                    member.query.restore(own[name])
-                    self._remember(member, own[name])
-            for entry in shared.get(key, []):
-                _note(domain.keys, entry)
-            domain.restore(shared.get(key, []), standing, persisted)
-
-    def _remember(self, member: Member, entries: list[StateUpdate]) -> None:
-        for entry in entries:
-            _note(member.keys, entry)
-            if member.kept is not None and entry.value is not None:
-                member.kept[entry.namespace, entry.key] = entry.value
+        return found
 
 
 def _quoted(name: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Batch, Words
+from slackwater.disorder.sharing.chunks import Numbers
 from slackwater.disorder.sharing.log import References, Selection
 from slackwater.disorder.sharing.pool import PersistedTuples
 
@@ -44,9 +45,12 @@ class Moves:
 
     def referred(
         self, of: References, pools: Sequence[PersistedTuples], columns: Sequence[Sequence[int]]
-    ) -> tuple[Batch, Words]:
-        """The tuples to which a log referred, as they are now, and their delays. Per stream: the pool of then, and
-        which of its columns a row of then was. What is in no pool any more, nobody waits for."""
+    ) -> tuple[Batch, Words, Numbers]:
+        """The tuples to which a log referred, as they are now, with their delays and the chunks they were in.
+
+        Per stream: the pool of then, and which of its columns a row of then was. What is in no pool any more, nobody
+        waits for.
+        """
         words = self._nothing(len(of.stream))
         here = np.zeros(len(of.stream), np.bool_)
         for s, rows in enumerate(self.rows):
@@ -61,7 +65,7 @@ class Moves:
                     words[now, mine[known]] = found[columns[s][then]]
         self._flag(of.flags, words)
         held = Batch(of.stream, words, np.ones(len(of.stream), np.bool_))
-        return held.take(np.flatnonzero(here)), of.delay[here]
+        return held.take(np.flatnonzero(here)), of.delay[here], of.chunk[here]
 
     def _nothing(self, tuples: int) -> Words:
         return np.zeros((self.width + self.flags, tuples), np.int64)

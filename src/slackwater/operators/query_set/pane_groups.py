@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Batch, Words
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import FAILURES
 from slackwater.core.state import Emission
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import Guarded
@@ -28,7 +28,7 @@ from slackwater.operators.aggregate.shared.operator import epochs_of
 from slackwater.operators.aggregate.shared.store import ClosedLines, Delivered, PaneReader, PaneStore
 from slackwater.operators.query_set.member import FAILED, RUNNING, Member
 
-Fail = Callable[[Member, SlackwaterError], None]
+Fail = Callable[[Member, BaseException], None]
 Emitted = Iterator[tuple[str, Emission]]
 
 
@@ -41,7 +41,7 @@ class _Walker:
     reader: PaneReader
     stretches: Iterator[UnorderedStretch]
     now: UnorderedStretch | None = None
-    failure: SlackwaterError | None = None
+    failure: BaseException | None = None
 
     def go_on(self) -> None:
         """Its next stretch, if there is one."""
@@ -175,7 +175,7 @@ def _guarded(walker: _Walker, emissions: Iterator[Emission]) -> Emitted:
     try:
         for emission in emissions:
             yield walker.member.name, emission
-    except SlackwaterError as error:
+    except FAILURES as error:
         walker.failure = error
 
 

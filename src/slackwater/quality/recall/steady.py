@@ -140,6 +140,8 @@ class SteadyRecall(KeepsLedger):
         """The place of the slack that the past gets."""
         self._shared: LedgerOfShards | None = None
         """The ledger of all shards, where there are several."""
+        self._unshared: Mapping[str, npt.NDArray[Any]] = {}
+        """What that knew before a restart, until it is made."""
         self._own_counts: Words | None = None
         """Tuples of this epoch that came to this shard, where there are several and each sees its own."""
         self._choices = self._bound = 0
@@ -163,6 +165,8 @@ class SteadyRecall(KeepsLedger):
         if self.ledger is None:
             return False
         self.ledger = self._shared = self.ledger.of_all_shards()
+        if self._unshared:
+            self._shared.restore(self._unshared)
         self._own_counts = None if taught else np.zeros_like(self._counts)
         return True
 
@@ -319,8 +323,11 @@ class SteadyRecall(KeepsLedger):
         self._far[:], self._booked[:] = np.split(arrays["far"], [4])
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
-        if self._shared is not None and "shared_far" in arrays:
-            self._shared.restore(_partition(arrays, "shared_"))
+        of_shards = _partition(arrays, "shared_")
+        if self._shared is None:
+            self._unshared = of_shards
+        elif of_shards:
+            self._shared.restore(of_shards)
         self._running.restore(_partition(arrays, "running_"))
         self._past.restore(_partition(arrays, "past_"))
 

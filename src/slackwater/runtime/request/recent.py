@@ -125,6 +125,10 @@ class Recent:
                 found += int(np.count_nonzero(chunks[at].passes))
             self._chunks[source] = [chunk for at, chunk in enumerate(chunks) if at in kept]
 
+    def not_before(self, moment: int) -> None:
+        """Nothing is known of tuples up to this."""
+        self._forgotten = max(self._forgotten, moment)
+
     def now(self) -> Kept:
         """All that is kept."""
         return Kept({source: tuple(chunks) for source, chunks in self._chunks.items()}, self._forgotten)

@@ -72,6 +72,8 @@ class Message:
     """Of the beginning: when it was, in microseconds, where silence is timed by the clock on the wall."""
     version: str | None = None
     """Of the beginning: that of the state."""
+    shared: bool = False
+    """Of an ADD: whether the query is hosted with others that read the same streams on the same terms."""
 
     @classmethod
     def of_json(cls, text: str | bytes, file: object = MESSAGE) -> Message:
@@ -116,6 +118,8 @@ class Known:
     """What was set last while it ran."""
     target_of: str | None = None
     """The target in its text when that was said; with another one it does not count."""
+    shared: bool = False
+    """Whether it is hosted with others."""
 
     @property
     def key(self) -> str:
@@ -134,6 +138,7 @@ class Stated:
     text: str
     structure: str
     groups: int | None = None
+    shared: bool = False
 
 
 def in_force(messages: Iterable[Message]) -> dict[str, Known]:
@@ -149,8 +154,9 @@ def in_force(messages: Iterable[Message]) -> dict[str, Known]:
             continue
         if one.kind == ADD:
             known[one.query] = Known(
-                one.query, one.number, one.text or "", one.structure or "", one.groups, one.stated, sinks=one.sinks
-            )
+                one.query, one.number, one.text or "", one.structure or "", one.groups, one.stated, sinks=one.sinks,
+                shared=one.shared,
+            )  # fmt: skip
         before = known.get(one.query)
         if before is None or before.generation != one.generation:
             continue
@@ -184,7 +190,9 @@ def changes_of_start(messages: Sequence[Message], queries: Mapping[str, Stated])
     known, stated, changes = in_force(messages), last_stated(messages), []
     for name, one in queries.items():
         before = known.get(name)
-        added = Message(ADD, query=name, text=one.text, structure=one.structure, groups=one.groups, stated=True)
+        added = Message(
+            ADD, query=name, text=one.text, structure=one.structure, groups=one.groups, stated=True, shared=one.shared
+        )
         if before is None:
             # One that was dropped while the set ran stays dropped.
             if stated.get(name) != one.text:

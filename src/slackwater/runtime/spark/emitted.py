@@ -22,6 +22,7 @@ from slackwater.runtime.spark.exchange.packing import NOW, PACKED, FoldersRead, 
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.groups import groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, columns_read
 from slackwater.runtime.spark.output_schema import METRICS, result_schema
 from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
@@ -58,6 +59,8 @@ class Program:
     """Whether the rows of those are handed on as well."""
     reports_latency: bool = False
     """Whether shards say how long results have waited, for a report of the whole run."""
+    tapped: bool = False
+    """Whether rows of the sources are handed on as well, as they were read."""
 
     @property
     def spark(self) -> SparkSession:
@@ -92,13 +95,22 @@ class Program:
         """The lines that go to shards, and what hosts these."""
         packed: list[DataFrame] = []
         reads: list[Reads] = []
-        packings = [(one.key, one.packings) for one in self.members]
+        packings = [(one.key, one.packings) for one in self.members if not one.shares]
+        groups = groups_of(self.members)
         # A source that is asked where it stands must know the checkpoint.
         checkpoint = None if self.root is None or self.root.within is not None else self.root.folder
         for source, frame in self.frames.items():
             names = columns_read(self.members, source, self.time, frame.columns)
             folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
-            packer = packer_of(packings, source, self.unit, self.apart, by_files=folder is not None)
+            packer = packer_of(
+                packings,
+                source,
+                self.unit,
+                self.apart,
+                folder is not None,
+                (one.packing(source) for one in groups),
+                self.tapped,
+            )
             if folder is None:
                 packed.append(map_in_arrow(guarded(selected(frame, names)), packing_rows(packer), PACKED))
             else:
@@ -121,6 +133,7 @@ class Program:
             self.reports_latency,
             read,
             self.timed,
+            groups=groups,
         )
 
 

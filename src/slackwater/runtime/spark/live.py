@@ -2,17 +2,18 @@
 
 Invariant: what a micro-batch emits reaches the driver once, with the watermark of the slowest shard, behind which it
 is final; of all results only those of the freshest time are kept. A step without a slow stream is made at the driver,
-from a tap of every stream: a query of its own that reads the same source. It is given only up to where both have come.
+from the rows of every stream, which come with what a micro-batch emits: every source is read once. Of rows that came
+before a restart nothing is known, and no such step looks back so far.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,16 +30,16 @@ from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.request.fresh import Fresh
 from slackwater.runtime.request.handle import Clock, Handle
 from slackwater.runtime.request.patience import Patience
-from slackwater.runtime.request.recent import columns_read, readable
+from slackwater.runtime.request.recent import Chunk, readable
 from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
+from slackwater.runtime.spark.exchange.packing import TAPPED
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.output_schema import result_schema
 from slackwater.runtime.spark.queries import Queries
 from slackwater.runtime.spark.replay.epoch_log import sorted_out
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.started import begun
-from slackwater.runtime.spark.types import selected
 from slackwater.runtime.spark.versions import as_table
 from slackwater.sources.codebook import Codebook
 
@@ -77,33 +78,27 @@ class SparkLiveQuery(Handle[pa.Table]):
         self._reported: dict[int, QueryProgress] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1
-        self._queries: list[StreamingQuery] = []
 
     def begin(
         self,
         query: Queries,
-        streams: Mapping[str, DataFrame],
         trigger: str,
         checkpoint: str | os.PathLike[str] | None,
         tap: bool,
         key_groups: int | None,
     ) -> None:
-        """Start the query, and the taps."""
+        """Start the query; with `tap` rows of sources come here as well."""
         started = begun(query, checkpoint, take=self._take, trigger=trigger, key_groups=key_groups)
         self._shards = len(started.members()[0].shards)
-        self._running = RunningQuery(started, flush=False, available=False)
-        self._queries.append(self._running.query)
+        started.tapped = tap
         if tap:
             self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
-            for source, names in columns_read(self._plan).items():
-                rows = selected(streams[source], list(names))
-                tapped = rows.writeStream.foreachBatch(self._tap_of(source)).trigger(processingTime=trigger)
-                self._queries.append(tapped.start())
+        self._running = RunningQuery(started, flush=False, available=False)
 
     @property
     def query(self) -> StreamingQuery:
         """Spark's own handle of the query, for `slackwater.progress`."""
-        return self._queries[0]
+        return self._running.query
 
     def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
@@ -111,11 +106,15 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
-        out = sorted_out(as_table(frame), 0.0)
+        lines = as_table(frame)
+        tapped = pc.equal(lines.column("kind"), TAPPED)
+        out = sorted_out(lines.filter(pc.invert(tapped)), 0.0)
+        rows = self._readable(lines.filter(tapped))
         with self._changed:
             # A micro-batch may run again.
             if number <= self._number:
                 return
+            is_restart = self._number < 0 < number
             self._number = number
             if out.results is not None:
                 self._fresh.add(self._times(out.results), out.results)
@@ -124,8 +123,25 @@ class SparkLiveQuery(Handle[pa.Table]):
             self._reported |= {one.shards[0].shard: one for one in out.shards}
             if len(self._reported) == self._shards:
                 self._fresh.settle(min(one.observed.watermark for one in self._reported.values()))
+            self._add_rows(rows)
             self._read_progress()
+            if is_restart:
+                self._recent.not_before(max(self._source_clocks.clocks.values()))
             self._tell()
+
+    def _readable(self, lines: pa.Table) -> list[tuple[str, Chunk]]:
+        """The rows of sources that a micro-batch has brought."""
+        found = []
+        for source, block in zip(lines.column("note").to_pylist(), lines.column("block"), strict=True):
+            table = pa.ipc.open_stream(block.as_buffer()).read_all()
+            found.append((source, readable(self._plan, source, table, self._unit, self._now())))
+        return found
+
+    def _add_rows(self, rows: list[tuple[str, Chunk]]) -> None:
+        for source, chunk in rows:
+            if self._tapped is not None and len(chunk.ts):
+                self._recent.add(source, chunk)
+                self._tapped[source] = max(self._tapped[source], chunk.newest)
 
     def _read_progress(self) -> None:
         """Take over the clocks that the shards tell; they all know the same."""
@@ -140,19 +156,6 @@ class SparkLiveQuery(Handle[pa.Table]):
             self._source_clocks.note(source, min(mine), now)
             self._recent.reached(source, max(mine))
         self._recent.forget(self._source_clocks.largest, self._slack())
-
-    def _tap_of(self, source: str) -> Callable[[DataFrame, int], None]:
-        def take(frame: DataFrame, _: int) -> None:
-            chunk = readable(self._plan, source, as_table(frame), self._unit, self._now())
-            with self._changed:
-                assert self._tapped is not None
-                if len(chunk.ts):
-                    self._recent.add(source, chunk)
-                    self._tapped[source] = max(self._tapped[source], chunk.newest)
-                self._read_progress()
-                self._tell()
-
-        return take
 
     def _bound(self, missing: tuple[str, ...]) -> int:
         assert self._tapped is not None
@@ -174,12 +177,11 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def _look(self) -> None:
         """A query that has failed says so to whoever asks."""
-        for query in self._queries:
-            if not query.isActive:
-                failure = query.exception()
-                if failure is not None:
-                    self._failure = as_ours(str(failure))
-                    self._check()
+        if not self.query.isActive:
+            failure = self.query.exception()
+            if failure is not None:
+                self._failure = as_ours(str(failure))
+                self._check()
 
     def report(self) -> dict[str, Any]:
         """Counts over all shards, the clocks and the watermark in microseconds, whether the target can be met, and the
@@ -203,9 +205,8 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Stop the query, without letting out what it holds. The answer has the rows of the freshest time, those that
         came late or were rejected since they were last taken, and the report."""
         # Who stops a query waits for its micro-batch, and that waits for the lock.
-        for query in self._queries:
-            with one_sentence():
-                query.stop()
+        with one_sentence():
+            self.query.stop()
         with self._changed:
             self._closed = True
             self._tell()

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from slackwater.core.errors import QueryError, SlackwaterError, UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.writer import Packing
+from slackwater.runtime.spark.groups import terms_of
 from slackwater.runtime.spark.query import check_plan, packings_of, planned_over
 from slackwater.runtime.spark.state.checkpoint import structure
 
@@ -37,7 +38,8 @@ class KeyGroups:
         return range(self.groups)
 
     def shards_of(self, name: str, plan: PhysicalPlan, groups: int | None = None) -> tuple[int, ...]:
-        """The shards of a query: as many as asked for, the first by its name, or that one alone.
+        """The shards of a query, or of those that are hosted together under a name: as many as asked for, the first by
+        the name, or that one alone.
 
         >>> KeyGroups(4, 2).labels[1:]
         range(1, 4)
@@ -62,6 +64,8 @@ class Member:
     """What its state depends on."""
     timed: bool
     """Whether the silence of its streams is timed by the clock on the wall."""
+    shares: str = ""
+    """What those that it is hosted with have in common; empty where it is hosted alone."""
 
     @property
     def key(self) -> str:
@@ -98,17 +102,19 @@ def member(
     groups: int | None = None,
     live: bool = False,
     complete: bool = False,
+    shared: bool = False,
 ) -> Member:
     """A query with its shards: so many key groups, or all; of a `live` query silence is timed by the clock on the
-    wall, and input that is `complete` is flushed."""
-    own = cut.shards_of(name, plan, groups)
+    wall, input that is `complete` is flushed, and one that is `shared` is hosted with others of its terms."""
+    shares = (terms_of(plan) if shared else None) or ""
+    own = cut.shards_of(shares or name, plan, groups)
     timed = live and not complete and plan.options.idle_timeout is not None
     try:
         check_plan(plan, timed)
     except UsageError as error:
         raise type(error)(f"{named(name)}{error}") from None
     packings = tuple(packings_of(plan, own, time_unit, cut.tasks, complete))
-    return Member(name, generation, plan, packings, structure(plan, own, time_unit, timed), timed)
+    return Member(name, generation, plan, packings, structure(plan, own, time_unit, timed), timed, shares)
 
 
 def named(name: str) -> str:

@@ -6,7 +6,7 @@ Invariant: every query gives what it would give alone over the same micro-batche
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -23,6 +23,7 @@ from slackwater.runtime.spark.batches import (
     warn_of,
 )
 from slackwater.runtime.spark.emitted import Program, name_of, now
+from slackwater.runtime.spark.groups import Terms
 from slackwater.runtime.spark.locations import state_root
 from slackwater.runtime.spark.members import (
     ALONE,
@@ -96,6 +97,7 @@ class Queries:
         self._frames, self._time, self._unit, self._state = frames, time, unit, state
         self.alone = alone
         """Whether this is one query that was given no name."""
+        self.terms = Terms()
 
     @property
     def names(self) -> list[str]:
@@ -113,12 +115,18 @@ class Queries:
             return self.plans[name]
         return planned_members({name: text}, self._frames, self._time, self._unit)[name]
 
-    def member(self, name: str, generation: int, plan: PhysicalPlan, cut: KeyGroups, groups: int | None) -> Member:
+    def member(
+        self, name: str, generation: int, plan: PhysicalPlan, cut: KeyGroups, groups: int | None, shared: bool = False
+    ) -> Member:
         """A query with its shards."""
         return member(
             name, generation, plan, cut, self._unit,
-            groups=groups, live=self.is_streaming, complete=not self.is_streaming,
+            groups=groups, live=self.is_streaming, complete=not self.is_streaming, shared=shared,
         )  # fmt: skip
+
+    def is_shared(self, plan: PhysicalPlan, plans: Iterable[PhysicalPlan]) -> bool:
+        """Whether a query that is added is hosted with others, given all plans that there are then."""
+        return not self.alone and self.terms.shared(plan, plans)
 
     def program(self, members: Sequence[Member], cut: KeyGroups, root: StateRoot | None) -> Program:
         """These queries over all streams."""
@@ -128,7 +136,10 @@ class Queries:
         """For whoever starts it by hand: the session itself must have what is needed."""
         check_session(self.spark, stacklevel + 1)
         cut = cut_of(self.plans, self.shards or default_shards(self.spark), self.alone)
-        members = [self.member(name, 0, plan, cut, None) for name, plan in self.plans.items()]
+        members = [
+            self.member(name, 0, plan, cut, None, self.is_shared(plan, self.plans.values()))
+            for name, plan in self.plans.items()
+        ]
         if not self.is_streaming:
             return self.program(members, cut, None)
         root = state_root(self.spark, self._state, name_of(members), stacklevel + 1)

@@ -65,8 +65,9 @@ def start(
     nothing is said), so that a start from the same checkpoint may have more shards or fewer.
 
     Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.live`. With
-    `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
-    can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
+    `tap`, every row that the query reads comes to the driver as well, with the results of its micro-batch, so that
+    steps can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as
+    there.
     """
     bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
@@ -84,5 +85,5 @@ def start(
         )
     live = SparkLiveQuery(bound, plan, patience, keep, time_unit, clock)
     with one_sentence():
-        live.begin(one, streams, trigger or "0 seconds", checkpoint, tap, key_groups)
+        live.begin(one, trigger or "0 seconds", checkpoint, tap, key_groups)
     return live

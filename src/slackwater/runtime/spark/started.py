@@ -173,6 +173,8 @@ class Started:
         self.lock = threading.RLock()
         """Held by whoever reads or adds messages."""
         self._warner = Warner(several=True)
+        self.tapped = False
+        """Whether rows of sources come to the driver with what a micro-batch emits."""
         self.what = _what(stated)
         """What users call it."""
 
@@ -180,10 +182,29 @@ class Started:
         known, plan = self.log.queries.get(name), self.stated.plan(name, text)
         groups = min(self.cut.groups, key_groups_of(plan, None, self.cut.tasks, len(self.stated.texts)))
         if known is not None:
-            groups = known.groups or self.cut.groups
+            groups, shared = known.groups or self.cut.groups, known.shared
         elif self.stated.alone:
-            groups = self.cut.groups
-        return Stated(text, self.stated.member(name, 0, plan, self.cut, groups).structure, groups)
+            groups, shared = self.cut.groups, False
+        else:
+            plans = self._plans()
+            shared = self.stated.is_shared(plan, plans)
+            if shared:
+                groups = self._groups_alike(plan, groups, plans)
+        return Stated(text, self.stated.member(name, 0, plan, self.cut, groups, shared).structure, groups, shared)
+
+    def _groups_alike(self, plan: PhysicalPlan, groups: int, plans: list[PhysicalPlan]) -> int:
+        """Key groups of a query that is hosted with others: as many as those have."""
+        terms, stated = self.stated.terms, self.stated
+        for one in self.log.queries.values():
+            if one.shared and terms.of(stated.plan(one.name, one.text)) == terms.of(plan):
+                return one.groups or self.cut.groups
+        alike = [key_groups_of(one, None, self.cut.tasks, len(stated.texts)) for one in terms.alike(plan, plans)]
+        return min(groups, *alike) if alike else groups
+
+    def _plans(self) -> list[PhysicalPlan]:
+        """Those of all queries that there are, and that a program states."""
+        known = {one.name: one.text for one in self.log.queries.values()}
+        return [self.stated.plan(name, text) for name, text in {**known, **self.stated.texts}.items()]
 
     def changes_of_start(self) -> list[Message]:
         """What this start adds to what was said before."""
@@ -194,7 +215,9 @@ class Started:
         """What says that one more query begins."""
         self.check_timed(name, self.stated.plan(name, text))
         stated = self._stated(name, text)
-        return Message(ADD, query=name, text=text, structure=stated.structure, groups=stated.groups)
+        return Message(
+            ADD, query=name, text=text, structure=stated.structure, groups=stated.groups, shared=stated.shared
+        )
 
     @property
     def is_timed(self) -> bool:
@@ -243,7 +266,9 @@ class Started:
     def members(self) -> list[Member]:
         """The queries that run now."""
         return [
-            self.stated.member(one.name, one.generation, self.stated.plan(one.name, one.text), self.cut, one.groups)
+            self.stated.member(
+                one.name, one.generation, self.stated.plan(one.name, one.text), self.cut, one.groups, one.shared
+            )
             for one in self.log.queries.values()
             if one.failure is None
         ]
@@ -261,6 +286,7 @@ class Started:
                 timed=self.log.beginning.timed,
                 folders=folders,
                 emits_all=self._foreach is not None or self._take is not None,
+                tapped=self.tapped,
             )
             take = self._take or self._each(members, writers, folders)
             writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**self._when)

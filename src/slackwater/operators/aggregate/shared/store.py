@@ -99,6 +99,11 @@ class PaneStore:
         self.spec, self._words = spec, flags
         self.readers: list[PaneReader] = []
         self._key_rows = np.array(spec.keys, np.int64)
+        self.clear()
+
+    def clear(self) -> None:
+        """Hold nothing: what there is will be restored."""
+        spec, flags = self.spec, self._words
         self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, ())
         self._fragments = fr.Fragments(
             table(SMALLEST, fr.FRAGMENT_FIELDS), np.zeros(SMALLEST, np.int64), np.zeros((SMALLEST, flags), np.int64),
@@ -296,15 +301,24 @@ class PaneStore:
         f, order = self._fragments, self._order
         start = f.records[order, fr.START]
         dirty = f.records[order, fr.DIRTY] != 0
-        entries = []
-        for pane in np.unique(start[dirty]).tolist():
-            key = f"{prefix}{pane}"
-            entries.append(state_update(NAMESPACE, key, self._encoded(order[start == pane])))
-            self._persisted.add(key)
+        entries = self._entries(prefix, start, dirty)
+        self._persisted.update(one.key for one in entries)
         gone = self._persisted - {f"{prefix}{pane}" for pane in np.unique(start).tolist()}
         self._persisted -= gone
         f.records[order, fr.DIRTY] = 0
         return [*entries, *(state_update(NAMESPACE, key, None) for key in sorted(gone))]
+
+    def persisted(self, prefix: str) -> list[StateUpdate]:
+        """What is persisted of all panes, once all are."""
+        start = self._fragments.records[self._order, fr.START]
+        return self._entries(prefix, start, np.ones(len(start), np.bool_))
+
+    def _entries(self, prefix: str, start: Words, some: Flags) -> list[StateUpdate]:
+        """The panes of some fragments, as they are persisted."""
+        return [
+            state_update(NAMESPACE, f"{prefix}{pane}", self._encoded(self._order[start == pane]))
+            for pane in np.unique(start[some]).tolist()
+        ]
 
     def _encoded(self, members: Words) -> bytes:
         t, f = self._tables.now, self._fragments

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import FAILURES, reason_of
 from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
-from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
+from slackwater.runtime.spark.exchange.shared import FAILED, SharedPacking
+from slackwater.runtime.spark.exchange.writer import MARK, Line, Packing, lines_of, without_end, without_unparsed
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
 from slackwater.runtime.spark.state.root import secret_of_task
@@ -42,12 +44,10 @@ SCHEMA = pa.schema(
 has a control message for a header."""
 PACKED = "shard int, readers string, part long, header string, block binary, partials binary, rejected_rows binary"
 """The same, as Spark writes it."""
+TAPPED = "tapped"
+"""The readers of a line with rows of a source as they were read, for the driver; its header names the source."""
 NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
-FAILED = "failed"
-"""What a header has, and nothing else, where a query has failed over these rows."""
-FAILURES = (SlackwaterError, ArithmeticError)
-"""What stops one query and not the others."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,16 @@ class Packer:
     apart: bool
     """Whether a query that fails fails by itself."""
     functions: tuple[Shipped, ...] = ()
+    shared: tuple[SharedPacking, ...] = ()
+    """Ways of packing it for queries that are hosted together."""
+    tapped: str | None = None
+    """The name of the source, where its rows go to the driver as well."""
 
     @property
     def keys(self) -> list[str]:
         """The queries that read it."""
-        return list(dict.fromkeys(key for one in self.readers for key in one.keys))
+        readers: tuple[Readers | SharedPacking, ...] = (*self.readers, *self.shared)
+        return list(dict.fromkeys(key for one in readers for key in one.keys))
 
     def packed(
         self, table: pa.Table, part: int, before: Before = NOTHING_KNOWN, origin: Origin | None = None
@@ -92,14 +97,26 @@ class Packer:
         codebook = Codebook(secret_of_task())
         encoded = EncodedColumns(table, codebook, self.time_unit)
         columns: list[list[object]] = [[] for _ in SCHEMA]
-        for one in self.readers:
-            who = one.names
-            for line in self._lines(one, table, ended, codebook, encoded, before, origin):
-                fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
-                for column, value in zip(columns, fields, strict=True):
-                    column.append(value)
+        alone = (
+            (one.names, line)
+            for one in self.readers
+            for line in self._lines(one, table, ended, codebook, encoded, before, origin)
+        )
+        shared = (one.lines(table, ended) for one in self.shared)
+        for who, line in chain(alone, *shared, self._tapped_lines(table, part)):
+            fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
+            for column, value in zip(columns, fields, strict=True):
+                column.append(value)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def _tapped_lines(self, table: pa.Table, part: int) -> Iterator[tuple[str, Line]]:
+        if self.tapped is not None:
+            rows, _ = without_unparsed(table)
+            rows = rows.select([name for name in rows.column_names if not name.startswith(MARK)])
+            # Tasks take turns: a part has one of them.
+            tasks = self.readers[0].packing.tasks
+            yield TAPPED, Line(part % tasks, self.tapped, as_bytes(rows), None)
 
     def _lines(
         self,
@@ -126,10 +143,16 @@ class Packer:
 
 
 def packer_of(
-    members: Iterable[tuple[str, Sequence[Packing]]], source: str, time_unit: str, apart: bool, by_files: bool
+    members: Iterable[tuple[str, Sequence[Packing]]],
+    source: str,
+    time_unit: str,
+    apart: bool,
+    by_files: bool,
+    shared: Iterable[SharedPacking | None] = (),
+    tapped: bool = False,
 ) -> Packer:
-    """The different ways in which queries, given by their keys, read a source. What is read from files alone may become
-    partial results."""
+    """The different ways in which queries, given by their keys, read a source, and those in which groups of queries do.
+    What is read from files alone may become partial results."""
     found: dict[str, Readers] = {}
     for key, packings in members:
         for position, packing in enumerate(packings):
@@ -140,7 +163,8 @@ def packer_of(
                 alike = repr(replace(packing, plan=replace(packing.plan, position=at)))
                 before = found.get(alike, Readers(packing, ()))
                 found[alike] = replace(before, who=(*before.who, (key, position)))
-    return Packer(tuple(found.values()), time_unit, apart, registered())
+    together = tuple(one for one in shared if one is not None)
+    return Packer(tuple(found.values()), time_unit, apart, registered(), together, source if tapped and found else None)
 
 
 def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -223,8 +247,3 @@ class FoldersRead:
     def note(self, key: str, cuts: int, watermark: int | None) -> None:
         """What will be known of a query when the next cut is read."""
         note_watermark(self.checkpoint, key, cuts, watermark)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why a query has failed, as one sentence."""
-    return str(error) if isinstance(error, SlackwaterError) else f"{type(error).__name__}: {error}"

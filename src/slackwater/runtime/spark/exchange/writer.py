@@ -106,7 +106,7 @@ def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
     if END not in table.column_names:
         return table, False
     marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
-    return table.filter(pa.array(~marks)), bool(marks.any())
+    return table.filter(pa.array(~marks)).drop_columns([END]), bool(marks.any())
 
 
 def without_unparsed(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray | None]:
@@ -146,7 +146,7 @@ def lines_of(
     header = {
         "reported": reported,
         "partitions": _texts_of_partitions(packing, codebook, [name for name, _ in reported]),
-        "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
+        "counts": None if packing.granularity is None else counted_times(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": counts_by_reason(taken.reasons),
         "rows": table.num_rows,
@@ -206,17 +206,18 @@ def _split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
     if isinstance(packing.cut, Tiling):
         at, place = packing.cut.spread(packing.plan.position, words, keep)
     else:
-        at, place = np.arange(words.shape[1]), np.where(keep, _shard_of(packing, words), parts)
+        at, place = np.arange(words.shape[1]), np.where(keep, shard_of(words, packing.shard_slots, parts), parts)
     return columns_by_group(np.ascontiguousarray(words), at, place, parts)
 
 
-def _shard_of(packing: Packing, words: Words) -> Words:
-    if not packing.shard_slots or packing.parts == 1:
+def shard_of(words: Words, rows: tuple[int, ...], parts: int) -> Words:
+    """The shard of each tuple, by the words of its key; without a key it is the first."""
+    if not rows or parts == 1:
         return np.zeros(words.shape[1], np.int64)
     h = np.zeros(words.shape[1], np.uint64)
-    for row in packing.shard_slots:
+    for row in rows:
         h = _mixed(h ^ words[row].view(np.uint64))
-    return (h % np.uint64(packing.parts)).astype(np.int64)
+    return (h % np.uint64(parts)).astype(np.int64)
 
 
 def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -252,7 +253,7 @@ def _texts_of_partitions(packing: Packing, codebook: Codebook, names: list[int |
     return [text for text in texts if text is not None]
 
 
-def _counts(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
+def counted_times(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
     """Event times, cut to the granularity, and how many tuples have each."""
     cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
     return cut.tolist(), counts.tolist()

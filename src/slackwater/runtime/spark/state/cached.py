@@ -9,7 +9,7 @@ A micro-batch makes the same of the same, so it does not matter which of its att
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,13 +17,16 @@ from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.language.clauses import parse_quality
 from slackwater.operators.guarded_query import Tells
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.packing import FoldersRead
 from slackwater.runtime.spark.exchange.partials import PartialsHeader
+from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
 from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.pages import Account, Mark
 from slackwater.runtime.spark.state.shard import Block, Shard
+from slackwater.runtime.spark.state.shared_shard import SharedShard
 
 STATUS = "status"
 
@@ -63,6 +66,15 @@ class Place:
     status: Status
 
 
+@dataclass(frozen=True)
+class GroupPlace:
+    """Queries that are hosted together in one shard, between two micro-batches."""
+
+    shard: SharedShard
+    statuses: dict[str, Status] = field(default_factory=dict)
+    """Of every query, by its key."""
+
+
 Key = tuple[int, str]
 """A shard, and a query in it."""
 
@@ -73,6 +85,7 @@ class Cached(NamedTuple):
     mark: Mark
     """What they are up to date with."""
     places: dict[Key, Place]
+    groups: dict[Key, GroupPlace]
     account: Account
 
 
@@ -100,6 +113,7 @@ class TaskState:
         self.missed = None if missed is None else _by_key(missed)
         """What other workers have written since the cached shards were; None where all must be read."""
         self.places = {} if cached is None or self.missed is None else cached.places
+        self.groups = {} if cached is None or self.missed is None else cached.groups
 
     @property
     def all(self) -> dict[Key, list[StateUpdate]]:
@@ -126,16 +140,15 @@ class TaskState:
         key = (label, member.key)
         place, missed = self.places.get(key), self.missed_by(key)
         if place is not None and target is None and not any(map(is_target, missed)):
-            if missed:
-                place.shard.restore(entry for entry in missed if not is_status(entry))
+            # Of a query that has failed only that was written.
+            news = [entry for entry in missed if not is_status(entry)]
+            if news:
+                place.shard.restore(news)
             return place.shard
         entries = self.all.get(key, [])
         targets = Targets.among(entries, clause(member.plan.quality)).asked(target)
-        plan = member.plan
-        if targets.in_force != clause(plan.quality):
-            plan = replace(plan, quality=parse_quality(targets.in_force))
         shard = Shard(
-            plan,
+            aimed(member.plan, targets),
             member.text_rows,
             member.structure,
             targets=targets,
@@ -146,6 +159,39 @@ class TaskState:
         if entries:
             shard.restore(entry for entry in entries if not is_status(entry))
         return shard
+
+    def missed_by_group(self, group: Group, label: int) -> bool:
+        """Whether anything was written of a group in a shard since it was cached."""
+        return any(self.missed_by((label, key)) for key in (group.key, *(one.key for one in group.members)))
+
+    def group(self, group: Group, label: int) -> GroupPlace:
+        """The queries of a group as the last micro-batch left them."""
+        place = self.groups.get((label, group.key))
+        missed = {one.key: self.missed_by((label, one.key)) for one in group.members}
+        shared = self.missed_by((label, group.key))
+        if place is not None:
+            if not shared and not any(missed.values()):
+                return place
+            told = {key: status_among(of) for key, of in missed.items() if any(map(is_status, of))}
+            if not any(map(is_target, (one for of in missed.values() for one in of))) and place.shard.catch_up(shared):
+                for key, of in missed.items():
+                    place.shard.desks[key].restore(one for one in of if not is_status(one))
+                return replace(place, statuses=place.statuses | told)
+        return self._group_anew(group, label)
+
+    def _group_anew(self, group: Group, label: int) -> GroupPlace:
+        entries = {one.key: self.all.get((label, one.key), []) for one in group.members}
+        targets, plans = {}, {}
+        for one in group.members:
+            targets[one.key] = Targets.among(entries[one.key], clause(one.plan.quality))
+            plans[one.key] = aimed(one.plan, targets[one.key])
+        shard = SharedShard(group, plans, targets)
+        shared = self.all.get((label, group.key), [])
+        if shared:
+            shard.restore(shared)
+        for key, of in entries.items():
+            shard.desks[key].restore(one for one in of if not is_status(one))
+        return GroupPlace(shard, {key: status_among(of) for key, of in entries.items()})
 
     def write(self, changes: Iterable[StateUpdate], keys: Container[str]) -> tuple[Mark, Account]:
         """Write a micro-batch: what has changed, and what lets go of queries that are no more. What other tasks had is
@@ -167,6 +213,13 @@ class TaskState:
 def replaced(key: Key, entry: StateUpdate, value: bytes | None) -> StateUpdate:
     """An entry of a query in a shard as all of a task have it, with another value."""
     return StateUpdate(f"{key[0]}/{key[1]}/{entry.namespace}", entry.key, value)
+
+
+def aimed(plan: PhysicalPlan, targets: Targets) -> PhysicalPlan:
+    """A plan with the target that is in force."""
+    if targets.in_force == clause(plan.quality):
+        return plan
+    return replace(plan, quality=parse_quality(targets.in_force))
 
 
 def _told_by(member: Member, label: int) -> Tells | None:

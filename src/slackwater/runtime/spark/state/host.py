@@ -18,23 +18,25 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from slackwater.core.errors import UsageError
+from slackwater.core.errors import FAILURES, UsageError, reason_of
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.driver import with_results
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
-from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET
-from slackwater.runtime.spark.exchange.packing import FAILURES, FoldersRead, reason_of
+from slackwater.runtime.side_outputs.rows import LATE
+from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
+from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
+    GroupPlace,
     Key,
     Place,
     Status,
@@ -42,7 +44,9 @@ from slackwater.runtime.spark.state.cached import (
     replaced,
 )
 from slackwater.runtime.spark.state.checkpoint import difference
+from slackwater.runtime.spark.state.delivered import combined, examples_of, rejected_rows
 from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
+from slackwater.runtime.spark.state.group_turn import GroupTurn, TurnInGroup
 from slackwater.runtime.spark.state.inbox import Delivery, Inbox
 from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.page_files import MissingStateError
@@ -75,6 +79,8 @@ class Hosted:
     """What they read themselves."""
     began: int | None = None
     """The moment that counts before the first one has come, in microseconds; None where moments do not."""
+    groups: tuple[Group, ...] = ()
+    """Those of its queries that are hosted together."""
     emitter: Emitter = field(default_factory=TaggedLines)
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     """Tells them from others that run in the same streaming query."""
@@ -97,12 +103,15 @@ class Host:
         reports = Reports(log, any(map(chooses_together, self._hosted.members)))
         changes: list[StateUpdate] = []
         places: dict[Key, Place] = {}
-        turns: list[Turn] = []
+        groups: dict[Key, GroupPlace] = {}
+        turns: list[Turn | TurnInGroup] = []
+        for source, block in self._inbox.tapped:
+            yield Emitted("", TAPPED, source, pa.ipc.open_stream(block).read_all())
         for label in labels:
             deliveries = self._inbox.of(label)
             for member in self._hosted.members:
                 key = (label, member.key)
-                if label not in member.shards:
+                if label not in member.shards or member.shares:
                     continue
                 turn = Turn(self._hosted, member, label, state, deliveries.get(member.key), self._now(member))
                 if not turn.takes_part:
@@ -115,18 +124,33 @@ class Host:
                 changes += (replaced(key, one, one.value) for one in turn.changes)
                 places[key] = turn.place
                 turns.append(turn)
+            for group in self._hosted.groups:
+                if label not in group.shards:
+                    continue
+                together = GroupTurn(group, label, state, deliveries, self._now(group))
+                if together.takes_part:
+                    yield from self._handed_on(together.emitted(reports))
+                    changes += (replaced((label, whose), one, one.value) for whose, one in together.changes)
+                    turns += together.turns
+                else:
+                    for one in group.members:
+                        reports.pass_on(label, one.key)
+                if together.place is not None:
+                    groups[label, group.key] = together.place
         reports.write()
-        mark, account = state.write(changes, {one.key for one in self._hosted.members})
-        CACHED.keep(run, who, task, Cached(mark, places, account))
+        mark, account = state.write(
+            changes, {one.key for one in self._hosted.members} | {one.key for one in self._hosted.groups}
+        )
+        CACHED.keep(run, who, task, Cached(mark, places, groups, account))
         traffic = log.pages.traffic()
-        for turn in turns:
+        for reporting in turns:
             if self._hosted.reports_latency:
-                yield Emitted(turn.key, LATENCY, json.dumps(turn.place.shard.latency.reported()))
-            load = ShardLoad(turn.label, task_number())
-            if turn is turns[0] and len(self._hosted.members) == 1:
+                yield Emitted(reporting.key, LATENCY, json.dumps(reporting.latency.reported()))
+            load = ShardLoad(reporting.label, task_number())
+            if reporting is turns[0] and len(self._hosted.members) == 1:
                 # A page has what all shards of a task write.
                 load = replace(load, state_read=traffic["state_read"], state_written=traffic["state_written"])
-            yield Emitted(turn.key, METRICS, json.dumps(turn.progress(load).as_json()))
+            yield Emitted(reporting.key, METRICS, json.dumps(reporting.progress(load).as_json()))
 
     def _refusal(self, log: TaskLog) -> UsageError | None:
         """Why the state that is there is not that of these queries; None where there is none."""
@@ -139,7 +163,7 @@ class Host:
                     return UsageError(refusal)
         return None
 
-    def _now(self, member: Member) -> int | None:
+    def _now(self, member: Member | Group) -> int | None:
         """The moment that a query is told; None where moments do not count for it."""
         return (self._inbox.now or self._hosted.began) if member.timed else None
 
@@ -216,7 +240,7 @@ class Turn:
         elif target is not None or (after.paused and after.failure is None):
             # Who rests keeps its clocks right, so that it knows the time when it goes on.
             if after.failure is None:
-                yield from self._rejected_rows()
+                yield from rejected_rows(self.key, self._delivery)
                 shard.pass_by(self._delivery.blocks, self._now)
             self.changes = list(shard.snapshot_delta())
         if after.failure is None:
@@ -226,11 +250,16 @@ class Turn:
         self.place = Place(shard, after)
         self._note_watermark(shard)
 
+    @property
+    def latency(self) -> LatencyUse:
+        """How long results of this micro-batch have waited."""
+        return self.place.shard.latency
+
     def _shard(self, target: str | None) -> Shard:
         return self._state.shard(self._member, self.label, target, self._hosted.folders_read)
 
     def _epoch(self, shard: Shard, end: bool) -> Iterator[Emitted]:
-        yield from self._rejected_rows()
+        yield from rejected_rows(self.key, self._delivery)
         if self._delivery.blocks or self._now is None or end:
             emissions = shard.epoch(self._delivery.blocks, self._now, end)
         else:
@@ -242,11 +271,6 @@ class Turn:
             if kind == LATE:
                 shard.note_late(table)
             yield Emitted(self.key, kind, rows=table)
-
-    def _rejected_rows(self) -> Iterator[Emitted]:
-        for block in self._delivery.blocks:
-            if block.rejected_rows is not None:
-                yield Emitted(self.key, REJECTED, rows=pa.ipc.open_stream(block.rejected_rows).read_all())
 
     def _note_watermark(self, shard: Shard) -> None:
         """Leave word for who reads the next files."""
@@ -260,12 +284,7 @@ class Turn:
 
     def progress(self, load: ShardLoad) -> QueryProgress:
         """How it does after the micro-batch."""
-        blocks, inputs = self._delivery.blocks, self._member.plan.inputs
-        examples = {
-            inputs[one.stream].stream.alias: example_of(one.rejected_rows)
-            for one in blocks
-            if one.rejected_rows is not None
-        }
+        examples = examples_of(self._delivery, self._member)
         status = self.place.status
         return replace(
             self.place.shard.progress(load, examples),
@@ -273,19 +292,3 @@ class Turn:
             paused=status.paused,
             failure=status.failure,
         )
-
-
-def combined(status: Status, delivery: Delivery, stated: str) -> tuple[Status, str | None, bool]:
-    """What is in force in a micro-batch, the target that was set in it, and whether the input has ended."""
-    target, end = None, False
-    for one in sorted(delivery.messages, key=lambda message: message.number):
-        if one.kind in (PAUSE, RESUME):
-            status = replace(status, paused=one.kind == PAUSE)
-        elif one.kind == TARGET and one.text == stated:
-            target = one.target
-        elif one.kind == FAIL and status.failure is None:
-            status = replace(status, failure=one.reason)
-        end = end or one.kind == END
-    if delivery.failure is not None and status.failure is None and not status.paused:
-        status = replace(status, failure=delivery.failure)
-    return status, target, end

@@ -53,10 +53,17 @@ class HotKeys:
         self.found: tuple[KeyLoad, ...] = ()
         """Keys as users know them, the one with most tuples first."""
 
-    def count(self, batch: Batch | None, partials: Sequence[Words] = ()) -> None:
-        """Look at the tuples of a micro-batch, and at partials of others, before texts that nobody holds any more are
-        forgotten."""
-        tuples, counted = 0 if batch is None else len(batch), sum(int(one[TUPLES].sum()) for one in partials)
+    def seen_by(self, rows: Words) -> HotKeys:
+        """The same for tuples that have others of their rows in these places, a line each stream."""
+        streams = np.arange(len(rows))
+        self._columns = tuple(one._replace(rows=rows[streams, one.rows]) for one in self._columns)
+        return self
+
+    def count(self, batch: Batch | None, partials: Sequence[Words] = (), among: Words | None = None) -> None:
+        """Look at the tuples of a micro-batch, or at those `among` them, and at partials of others, before texts that
+        nobody holds any more are forgotten."""
+        tuples = 0 if batch is None else len(batch) if among is None else len(among)
+        counted = sum(int(one[TUPLES].sum()) for one in partials)
         self.taken, self.found = tuples + counted, ()
         if self.taken < FEWEST or not self._columns:
             return
@@ -65,6 +72,7 @@ class HotKeys:
         # Of every key: how often it was seen, and how many tuples that stands for.
         if batch is not None and tuples:
             at = np.arange(tuples) if tuples <= SAMPLE else (_PLACES * tuples).astype(np.int64)
+            at = at if among is None else among[at]
             keys.append(np.stack([_words_at(batch, column.rows, at) for column in self._columns]))
             counts.append(np.array([[1.0], [tuples / len(at)]]).repeat(len(at), axis=1))
         for one in partials:

@@ -10,18 +10,30 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
-from slackwater.runtime.spark.exchange.packing import FAILED, NOW
+from slackwater.runtime.spark.exchange.packing import NOW, TAPPED
+from slackwater.runtime.spark.exchange.shared import FAILED
 from slackwater.runtime.spark.exchange.writer import UNCOUNTED
-from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.state.shard import Block
 
 HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
 """Messages that shards hear; the others are for whoever starts queries."""
+
+
+class Reader(Protocol):
+    """A query, or a group of queries that are hosted together."""
+
+    @property
+    def key(self) -> str:
+        """The name of its state."""
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """The labels of its shards."""
 
 
 @dataclass
@@ -53,12 +65,14 @@ Lot = tuple[str, int]
 class Inbox:
     """The lines of one task; bytes stay where they are."""
 
-    def __init__(self, members: Sequence[Member], batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, members: Sequence[Reader], batches: Iterable[pa.RecordBatch]) -> None:
         self._members = members
         self._messages: list[Message] = []
         self._headers: dict[Lot, _Header] = {}
         self._tuples: dict[int, dict[Lot, _Tuples]] = defaultdict(dict)
         self._readers: dict[str, dict[str, list[int]]] = {}
+        self.tapped: list[tuple[str, Any]] = []
+        """Rows of sources on their way to the driver."""
         self.now: int | None = None
         """The time of the clock on the wall, in microseconds, where it came."""
         for batch in batches:
@@ -73,6 +87,8 @@ class Inbox:
                 self._messages.append(Message.of_json(header))
             elif readers == NOW:
                 self.now = part if self.now is None else max(self.now, part)
+            elif readers == TAPPED:
+                self.tapped.append((header, block))
             else:
                 lot = (readers, part)
                 if header is not None:

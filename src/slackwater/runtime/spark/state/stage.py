@@ -87,6 +87,6 @@ def run_shards(
     share: Share = ONE_TASK,
 ) -> Iterator[pa.RecordBatch]:
     """One micro-batch of these shards, all of one task."""
-    host = Host(hosted, Inbox(hosted.members, batches), TaskFiles(number, share))
+    host = Host(hosted, Inbox((*hosted.members, *hosted.groups), batches), TaskFiles(number, share))
     log = TaskLog(folder, share, number, Writer(run_of_task(), hosted.name))
     yield from hosted.emitter.batches(chain(host.run(labels, log), host.written()))
