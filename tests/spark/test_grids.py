@@ -199,6 +199,6 @@ def _tuples(packing: Packing, tables: list[pa.Table]) -> list[Counter[tuple[int,
     for table in tables:
         for line in lines_of(packing, table, False, Codebook()):
             if line.block is not None:
-                words = read_block(line.block, packing.text_rows, Codebook())
+                words, _ = read_block(line.block, packing.text_rows, Codebook())
                 found[line.shard].update(zip(*np.delete(words, ROW, axis=0).tolist(), strict=True))
     return list(found.values())

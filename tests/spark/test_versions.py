@@ -69,7 +69,7 @@ def test_a_read_limit_is_refused_where_a_source_may_not_stop_short(
 def test_a_source_that_is_not_told_where_it_stands_cuts_what_is_new(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
-    reads: Any = SimpleNamespace(folder=SimpleNamespace(path=str(folder), most_files=None), keys=["query.1"])
+    reads: Any = SimpleNamespace(folder=SimpleNamespace(at=str(folder), most_files=None), keys=["query.1"])
     for name, cut in (("0", 1), ("1", 2)):
         pq.write_table(pa.table({"ts": [1]}), folder / name)
         reader = PackedReader([reads], str(tmp_path / "log"), 1)

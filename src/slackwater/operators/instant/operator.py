@@ -54,7 +54,8 @@ class InstantOperator(Operator):
         """All instants up to here have been answered."""
         self._fresh: list[tuple[int, Words]] = []
         self._chunks: dict[str, tuple[int, int]] = {}
-        self._epoch = 0
+        self._next = 0
+        """The number of the next chunks, the same in every worker."""
 
     def _built_all(self) -> list[Node]:
         return [self._built(number) for number in range(len(self.spec.fragments))]
@@ -186,7 +187,7 @@ class InstantOperator(Operator):
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
-        entries = [state_update("instant", "passed", encode_json({"passed": self._passed}))]
+        entries = [state_update("instant", "passed", encode_json({"passed": self._passed, "next": self._next + 1}))]
         if self.spec.planner is not None:
             entries.append(state_update("instant", "adapting", encode_json(self._adapting.as_json())))
         for key, (stream, newest) in list(self._chunks.items()):
@@ -198,11 +199,11 @@ class InstantOperator(Operator):
             words = np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.int64)
             words = words[:, words[TS] >= self._horizon(stream)]
             if words.shape[1]:
-                key = f"{stream}-{self._epoch}"
+                key = f"{stream}-{self._next}"
                 self._chunks[key] = (stream, int(words[TS].max()))
                 entries.append(state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(words)})))
         self._fresh.clear()
-        self._epoch += 1
+        self._next += 1
         return entries
 
     def restore(self, entries: list[StateUpdate]) -> None:
@@ -214,7 +215,7 @@ class InstantOperator(Operator):
                 if entry.key == "adapting":
                     self._adapting.restore(saved)
                 else:
-                    self._passed = saved["passed"]
+                    self._passed, self._next = saved["passed"], saved["next"]
             elif entry.value is None:
                 self._chunks.pop(entry.key, None)
             else:
@@ -223,7 +224,6 @@ class InstantOperator(Operator):
         for (epoch, stream), value in sorted(chunks.items()):
             columns = decode_words(value)
             words = np.stack([columns[f"w{r}"] for r in range(len(columns))])
-            self._epoch = max(self._epoch, epoch + 1)
             self._chunks[f"{stream}-{epoch}"] = (stream, int(words[TS].max()))
             self.windows.tuples[stream].append(words[TS], words[1:])
         self.windows.expire((self._passed // self.spec.slide + 1) * self.spec.slide)

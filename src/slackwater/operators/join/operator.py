@@ -22,7 +22,7 @@ from slackwater.core.batch import TS, Flags, Words
 from slackwater.core.errors import DataError
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
-from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
+from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -44,6 +44,8 @@ from slackwater.windows.graph import WindowGraph
 
 TIME = "\0ts"
 """The name of a member's own event time: one that no query can spell."""
+CHUNKS = "chunks"
+"""The cell of the number of the next chunks."""
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
 AT_ONCE = 1 << 13
@@ -137,7 +139,9 @@ class JoinOperator(Operator):
         self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.count_only, spec.in_time_only)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._watermark = BEFORE_ALL
-        self._epoch = 0
+        self._next = 0
+        """The number of the next chunks. It is persisted: workers that make the same of the same must write the same
+        chunks, also where nothing is left of those before."""
         self._chunks: dict[str, tuple[int, int]] = {}
         self._fresh: deque[tuple[int, Words, Words]] = deque()
         self._remembered: Remembered | None = None
@@ -321,13 +325,15 @@ class JoinOperator(Operator):
             for stream in range(self.spec.streams):
                 mine = words[:, self._worth_keeping(stream, streams, words, horizons)]
                 if mine.shape[1]:
-                    key = f"{stream}-{self._epoch}"
+                    key = f"{stream}-{self._next}"
                     self._chunks[key] = (stream, self._newest_of(stream, mine))
                     entries.append(
                         state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)}))
                     )
         self._fresh.clear()
-        self._epoch += 1
+        if any(entry.value is not None for entry in entries):
+            self._next += 1
+            entries.append(state_update(CHUNKS, "next", encode_json({"next": self._next})))
         return entries
 
     def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
@@ -346,11 +352,16 @@ class JoinOperator(Operator):
         for entry in entries:
             if entry.value is None:
                 self._chunks.pop(entry.key, None)
-        chunks = [(entry.key, decode_words(entry.value)) for entry in entries if entry.value is not None]
+            elif entry.namespace == CHUNKS:
+                self._next = decode_json(entry.value)["next"]
+        chunks = [
+            (entry.key, decode_words(entry.value))
+            for entry in entries
+            if entry.value is not None and entry.namespace != CHUNKS
+        ]
         for key, columns in sorted(chunks, key=lambda chunk: int(chunk[0].split("-")[1])):
-            stream, epoch = map(int, key.split("-"))
+            stream = int(key.split("-")[0])
             words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
-            self._epoch = max(self._epoch, epoch + 1)
             self._chunks[key] = (stream, self._newest_of(stream, words))
             self._put_back(stream, words)
             if self._remembered is not None:

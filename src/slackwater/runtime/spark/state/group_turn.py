@@ -98,9 +98,10 @@ class GroupTurn:
             shard.hear(member.key, reports)
         yield from self._epoch(shard, statuses, end)
         failed = {key for key, one in statuses.items() if one.failure is not None}
-        self.changes += ((key, entry) for key, entry in shard.snapshot_delta() if key not in failed)
         for member in self._group.members:
             shard.report(member.key, self._label, reports)
+        self.changes += ((key, entry) for key, entry in shard.snapshot_delta() if key not in failed)
+        for member in self._group.members:
             after, delivery = statuses[member.key], self._delivery(member.key)
             if after != before.statuses.get(member.key, Status()):
                 self.changes.append((member.key, after.as_update()))

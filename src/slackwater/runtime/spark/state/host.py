@@ -222,33 +222,35 @@ class Turn:
         after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
         after = replace(after, now=self._now)
         shard = self._shard(target)
-        learning_key = shard.plan.learning_key
-        shard.hear(reports.heard(self.key, learning_key) if shard.shares else ())
+        shard.hear(reports.heard(self.key, shard.plan.learning_key) if shard.shares else ())
         if after.failure is None and not after.paused:
             if self._hosted.apart:
                 try:
                     # Nothing is handed on before it is known that nothing fails.
                     yield from list(self._epoch(shard, end))
-                    self.changes = list(shard.snapshot_delta())
+                    self.changes = self._reported(shard, reports)
                 except FAILURES as error:
                     # As it was before the micro-batch, by what is written.
                     self._state.places.pop((self.label, self.key), None)
                     shard, after = self._shard(target), replace(after, failure=reason_of(error))
             else:
                 yield from self._epoch(shard, end)
-                self.changes = list(shard.snapshot_delta())
+                self.changes = self._reported(shard, reports)
         elif target is not None or (after.paused and after.failure is None):
             # Who rests keeps its clocks right, so that it knows the time when it goes on.
             if after.failure is None:
                 yield from rejected_rows(self.key, self._delivery)
                 shard.pass_by(self._delivery.blocks, self._now)
-            self.changes = list(shard.snapshot_delta())
-        if after.failure is None:
-            reports.note(ReportOf(self.label, self.key, learning_key), shard.report())
+            self.changes = self._reported(shard, reports)
         if after != self._before:
             self.changes.append(after.as_update())
         self.place = Place(shard, after)
         self._note_watermark(shard)
+
+    def _reported(self, shard: Shard, reports: Reports) -> list[StateUpdate]:
+        """What is to be written once it is noted what the shard reports; a report changes what it knows."""
+        reports.note(ReportOf(self.label, self.key, shard.plan.learning_key), shard.report())
+        return list(shard.snapshot_delta())
 
     @property
     def latency(self) -> LatencyUse:
