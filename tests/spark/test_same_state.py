@@ -28,7 +28,7 @@ WITH = {
     "last": "SELECT v FROM a [ROWS 3] WITH DELAY 100 MS",
 }
 ALIKE = ("operator/pane", "/release/", "rows_met_", "tally_old_settled")
-"""What has the same groups, tuples or rows in another order; and what is noted whenever somebody looks at the progress."""
+"""What has the same groups, tuples or rows in another order; and what is noted by whoever looks at the progress."""
 
 
 def written(query: str, folder: Path) -> list[dict[tuple[str, str], bytes | None]]:
