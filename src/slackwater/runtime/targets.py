@@ -110,7 +110,8 @@ def settable(
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
         # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
-        where = "a new checkpoint, in one shard" if plan.partitioning.rates else "the same checkpoint"
+        cut = bool(plan.partitioning.rates) or plan.partitioning.above is not None
+        where = "a new checkpoint, in one shard" if cut else "the same checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
             f" again WITH {quality} on {where}"

@@ -43,6 +43,9 @@ PACKED = "shard int, readers string, part long, header string, block binary, par
 """The same, as Spark writes it."""
 NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
+PASSED = "passed"
+"""The readers of a line that a stage below has emitted for others, and that the one above hands on: its header has the
+key of the query, the kind and the note."""
 FAILED = "failed"
 """What a header has, and nothing else, where a query has failed over these rows."""
 FAILURES = (SlackwaterError, ArithmeticError)

@@ -22,7 +22,6 @@ from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
-from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET
 from slackwater.runtime.spark.exchange.packing import FAILURES, FoldersRead, reason_of
@@ -30,7 +29,7 @@ from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.members import Member
-from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
@@ -47,8 +46,6 @@ from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import run_of_task, task_number
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.runtime.targets import FAMILIES
-from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import result_tables
 
 Output = tuple[str, str]
 """The key of a query, and a kind of rows."""
@@ -202,6 +199,7 @@ class Turn:
                 yield from self._rejected_rows()
                 shard.pass_by(self._delivery.blocks, self._now)
             self.changes = list(shard.snapshot_delta())
+        yield from shard.closing(self.key)
         if after.failure is None:
             reports.note(ReportOf(self.label, self.key, learning_key), shard.report())
         if after != self._before:
@@ -218,9 +216,7 @@ class Turn:
             emissions = shard.epoch(self._delivery.blocks, self._now, end)
         else:
             emissions = shard.on_processing_time(self._now)
-        for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
-            if table.num_rows:
-                yield Emitted(self.key, ROWS, rows=plain_text([table])[0])
+        yield from shard.given(self.key, emissions)
         for kind, table in shard.side_output.take_tables():
             if kind == LATE:
                 shard.note_late(table)

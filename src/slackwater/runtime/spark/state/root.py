@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark import TaskContext
 
@@ -21,6 +21,10 @@ RUN = "spark.jobGroup.id"
 """That by which it tells one start of a query from the next."""
 
 
+ABOVE = "above"
+"""The folder of the state of a second stage, in that of the first."""
+
+
 @dataclass(frozen=True)
 class StateRoot:
     """A folder, or one in it for each streaming query."""
@@ -30,6 +34,12 @@ class StateRoot:
     """None: the folder itself; else this name in the folder of the streaming query that runs."""
     made: bool = True
     """Whether this machine makes the folder, so that a worker which lacks it does not share it."""
+
+    def above(self) -> StateRoot:
+        """That of a second stage."""
+        if self.within is not None:
+            return replace(self, within=f"{self.within}/{ABOVE}")
+        return replace(self, folder=inside(self.folder, ABOVE))
 
     def make(self) -> None:
         """Make the folder, where it is one of this machine."""

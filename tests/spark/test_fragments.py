@@ -1,0 +1,238 @@
+"""A query without a common key runs in two fragments, and gives what it gives in one shard."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slackwater.core.values import total
+from slackwater.observe.value import QueryProgress
+from slackwater.runtime.side_outputs.rows import LATE
+from slackwater.runtime.spark.control import END, PAUSE, RESUME, Message
+from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.members import KeyGroups, Member, member
+from slackwater.runtime.spark.output_schema import METRICS, ROWS
+from slackwater.runtime.spark.state.host import Hosted
+from tests.spark.in_process import cut_for, hosted_alone, micro_batch, one_worker, packed, planned, played_member, said
+
+SUM = "SELECT SUM(v) AS total, COUNT(*) AS n, MIN(x) AS least FROM a [RANGE 500 MS SLIDE 100 MS]"
+COUNT_ABOVE = """SELECT COUNT(*) AS n, SUM(j.v) AS total FROM
+    (SELECT a.key, a.v FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key) j [RANGE 500 MS SLIDE 100 MS]"""
+OTHER_KEY = """SELECT j.x, COUNT(*) AS n FROM
+    (SELECT a.v, b.x FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key) j [RANGE 500 MS SLIDE 100 MS]
+    GROUP BY j.x"""
+NEAR = """SELECT COUNT(*) AS n FROM
+    (SELECT a.v FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE abs(a.x - b.x) < 3) j [RANGE 500 MS SLIDE 100 MS]"""
+UNEQUAL = """SELECT COUNT(*) AS n FROM
+    (SELECT a.v FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.x * b.x < 9) j [RANGE 500 MS SLIDE 100 MS]"""
+SUM_OF_SUMS = """SELECT SUM(j.total) AS total, MAX(j.name) AS name FROM
+    (SELECT key, SUM(v) AS total, MIN(name) AS name FROM a [RANGE 100 MS] GROUP BY key) j [RANGE 500 MS SLIDE 100 MS]"""
+JOINED = """SELECT p.n, q.n AS m, p.name FROM
+    (SELECT name, COUNT(*) AS n FROM a [RANGE 100 MS] GROUP BY name) p [RANGE 300 MS],
+    (SELECT x, COUNT(*) AS n FROM b [RANGE 100 MS] GROUP BY x) q [RANGE 300 MS] WHERE p.n = q.n"""
+WITH_A_STREAM = """SELECT p.n, c.v, c.name FROM
+    (SELECT key, COUNT(*) AS n FROM a [RANGE 100 MS] GROUP BY key) p [RANGE 200 MS], c [RANGE 200 MS]
+    WHERE p.n = c.key"""
+QUERIES = {
+    "sum": SUM,
+    "count above": COUNT_ABOVE,
+    "other key": OTHER_KEY,
+    "near": NEAR,
+    "unequal": UNEQUAL,
+    "sum of sums": SUM_OF_SUMS,
+    "joined": JOINED,
+    "with a stream": WITH_A_STREAM,
+}
+WAITING = ["NO WAIT", "DELAY 200 MS", "COMPLETE"]
+EPOCHS, LENGTH = 10, 150
+
+
+class Played(NamedTuple):
+    """What a query gave in each micro-batch."""
+
+    rows: list[list[str]]
+    late: list[list[str]]
+    progress: list[QueryProgress]
+
+
+def streams(seed: int, names: str = "abc") -> dict[str, pa.Table]:
+    """A tuple every 2 ms, a fifth of them up to 0.6 s late; some keys and names are null."""
+    rng = np.random.default_rng(seed)
+    n = EPOCHS * LENGTH
+    made = {}
+    for name in names:
+        delay = np.where(rng.random(n) < 0.2, rng.integers(0, 600, n), 0)
+        null = rng.random((2, n)) < 0.05
+        made[name] = pa.table({
+            "ts": 1_700_000_000_000 + 2 * np.arange(n) - delay,
+            "key": pa.array(rng.integers(0, 12, n), mask=null[0]),
+            "x": rng.integers(0, 40, n),
+            "v": rng.integers(0, 1000, n),
+            "name": pa.array([f"n{i}" for i in rng.integers(0, 5, n)], mask=null[1]),
+        })  # fmt: skip
+    return made
+
+
+def read_by(one: Member, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    read = {packing.plan.stream.source for packing in one.packings}
+    return {name: table for name, table in tables.items() if name in read}
+
+
+def pieces_of(tables: dict[str, pa.Table], length: int = LENGTH) -> list[dict[str, pa.Table]]:
+    count = -(-EPOCHS * LENGTH // length)
+    return [{name: table.slice(n * length, length) for name, table in tables.items()} for n in range(count)]
+
+
+def play(
+    query: str,
+    shards: int,
+    folder: Path,
+    pieces: list[dict[str, pa.Table]] | None = None,
+    messages: dict[int, list[Message]] | None = None,
+) -> Played:
+    """A query over these pieces, one micro-batch each; after the last one the input ends."""
+    tables = streams(7)
+    one = played_member(planned(query, tables), shards)
+    hosted, played = hosted_alone(one), Played([], [], [])
+    folder.mkdir()
+    pieces = pieces_of(tables) if pieces is None else pieces
+    for number, piece in enumerate([*pieces, {}]):
+        given = (messages or {}).get(number, []) if number < len(pieces) else [Message(END)]
+        lines = packed([one], read_by(one, piece)) + [
+            said(replace(message, query=one.name, generation=0)) for message in given
+        ]
+        note(played, list(micro_batch(hosted, cut_for(shards), lines, str(folder), number)))
+    return played
+
+
+def note(played: Played, lines: list[dict[str, Any]]) -> None:
+    for kind, kept in ((ROWS, played.rows), (LATE, played.late)):
+        blocks = [line["block"] for line in lines if line["kind"] == kind]
+        rows = [row for block in blocks for row in pa.ipc.open_stream(block).read_all().to_pylist()]
+        # A late tuple has the number that its shard has given it.
+        kept.append(sorted(str({name: value for name, value in row.items() if name != "identity"}) for row in rows))
+    shards = [QueryProgress.of_json(json.loads(line["note"])) for line in lines if line["kind"] == METRICS]
+    made = total(shards)
+    if made is not None:
+        played.progress.append(without_shards(made))
+
+
+def without_shards(progress: QueryProgress) -> QueryProgress:
+    """What does not hang on how many shards there are."""
+    samples = {name: replace(one, samples=()) for name, one in progress.streams.items()}
+    # Every shard counts the tuples that bring it clocks, and has copies where it is cut by rows or by place.
+    observed = replace(progress.observed, state_rows=0, memory=None, tuples=0)
+    # Quantiles are those of the shard where they are largest.
+    waiting = replace(progress.waiting, p50=None, p95=None, p99=None)
+    return replace(progress, shards=(), streams=samples, observed=observed, waiting=waiting)
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_four_shards_in_two_fragments_give_what_one_shard_gives(query: str, waiting: str, tmp_path: Path) -> None:
+    asked = f"{query} WITH {waiting}"
+    alone = play(asked, 1, tmp_path / "one")
+    four = play(asked, 4, tmp_path / "four")
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert sum(map(len, alone.rows)) > 20
+    assert waiting != "NO WAIT" or sum(map(len, alone.late)) > 20
+    assert four.progress == alone.progress
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_it_does_not_matter_who_runs_the_shards_or_how_the_input_is_cut_into_micro_batches(
+    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, asked = streams(7), f"{query} WITH DELAY 700 MS"
+    new_workers = play(asked, 3, tmp_path / "new")
+    small = play(asked, 5, tmp_path / "small", pieces_of(tables, 90))
+    one_worker(monkeypatch)
+    kept = play(asked, 3, tmp_path / "kept")
+    assert kept.rows == new_workers.rows
+    # Nothing is late, so the cuts decide when a result leaves, and not which ones there are.
+    assert sorted(chain(*small.rows)) == sorted(chain(*kept.rows))
+    assert not any(kept.late)
+
+
+@pytest.mark.parametrize("query", [SUM, OTHER_KEY, WITH_A_STREAM], ids=["sum", "other key", "with a stream"])
+def test_a_checkpoint_goes_on_with_another_number_of_tasks(query: str, tmp_path: Path) -> None:
+    tables, asked = streams(7), f"{query} WITH DELAY 100 MS"
+    whole, folder = Played([], [], []), tmp_path / "state"
+    folder.mkdir()
+    for number, piece in enumerate(pieces_of(tables)):
+        cut = KeyGroups(5, 2 if number < 4 else 3)
+        one = member("of tasks", 0, planned(asked, tables), cut, "ms", groups=4)
+        lines = packed([one], read_by(one, piece))
+        note(whole, list(micro_batch(hosted_alone(one), cut, lines, str(folder), number)))
+    alone = play(asked, 1, tmp_path / "one")
+    assert whole.rows == alone.rows[:-1]
+    assert whole.late == alone.late[:-1]
+
+
+def test_a_micro_batch_that_runs_again_gives_the_same(tmp_path: Path) -> None:
+    tables, asked = streams(7), f"{OTHER_KEY} WITH DELAY 100 MS"
+    one = played_member(planned(asked, tables), 4)
+    folder = tmp_path / "state"
+    folder.mkdir()
+    for number, piece in enumerate(pieces_of(tables)):
+        tries = [Played([], [], []) for _ in range(2)]
+        for each in tries:
+            note(each, list(micro_batch(hosted_alone(one), cut_for(4), packed([one], piece), str(folder), number)))
+        assert tries[0] == tries[1]
+
+
+def test_both_fragments_rest_and_go_on_together(tmp_path: Path) -> None:
+    messages = {4: [Message(PAUSE)], 7: [Message(RESUME)]}
+    asked = f"{OTHER_KEY} WITH DELAY 100 MS"
+    alone = play(asked, 1, tmp_path / "one", messages=messages)
+    four = play(asked, 4, tmp_path / "four", messages=messages)
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert four.progress == alone.progress
+    assert [one.paused for one in four.progress] == [4 <= n < 7 for n in range(11)]
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_streams_without_tuples_and_one_that_is_silent_give_what_they_give_in_one_shard(
+    query: str, tmp_path: Path
+) -> None:
+    pieces = [{"a": one["a"]} if n < 3 else {} if n == 4 else one for n, one in enumerate(pieces_of(streams(7)))]
+    alone = play(f"{query} WITH DELAY 100 MS", 1, tmp_path / "one", pieces)
+    four = play(f"{query} WITH DELAY 100 MS", 4, tmp_path / "four", pieces)
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert four.progress == alone.progress
+
+
+def test_a_query_that_fails_above_fails_alone_and_passes_on_what_others_give(tmp_path: Path) -> None:
+    tables = streams(7)
+    bad = """SELECT SUM(j.n) AS total FROM
+        (SELECT key, SUM(v) * 1000000000000000 AS n FROM a [RANGE 100 MS] GROUP BY key) j
+        [RANGE 500 MS SLIDE 100 MS] WITH DELAY 100 MS"""
+    texts = {
+        "bad": bad,
+        "other": f"{OTHER_KEY} WITH DELAY 100 MS",
+        "plain": "SELECT key, SUM(v) AS s FROM a [RANGE 100 MS] GROUP BY key",
+    }
+    cut = KeyGroups(4, 2)
+    members = [member(name, 0, planned(text, tables), cut, "ms") for name, text in texts.items()]
+    hosted = Hosted(tuple(members), True, registered())
+    (tmp_path / "set").mkdir()
+    found: dict[str, Played] = {name: Played([], [], []) for name in texts}
+    for number, piece in enumerate(pieces_of(tables)):
+        lines = list(micro_batch(hosted, cut, packed(members, piece, apart=True), str(tmp_path / "set"), number))
+        for one in members:
+            note(found[one.name], [line for line in lines if line["query"] == one.key])
+    assert "overflow" in str(found["bad"].progress[-1].failure)
+    for name in ("other", "plain"):
+        alone = play(texts[name], 1, tmp_path / name)
+        assert found[name].rows == alone.rows[:-1]
+        assert found[name].late == alone.late[:-1]
