@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+import slackwater as sw
+from slackwater.cli.prepare import Prepared
+from slackwater.cli.verify import verify_query
+from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rows import LATE
@@ -20,7 +26,19 @@ from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state.host import Hosted
-from tests.spark.in_process import cut_for, hosted_alone, micro_batch, one_worker, packed, planned, played_member, said
+from slackwater.sources.binding import bind_to_tables
+from tests.spark.conftest import write_stream
+from tests.spark.in_process import (
+    InProcess,
+    cut_for,
+    hosted_alone,
+    micro_batch,
+    one_worker,
+    packed,
+    planned,
+    played_member,
+    said,
+)
 
 SUM = "SELECT SUM(v) AS total, COUNT(*) AS n, MIN(x) AS least FROM a [RANGE 500 MS SLIDE 100 MS]"
 COUNT_ABOVE = """SELECT COUNT(*) AS n, SUM(j.v) AS total FROM
@@ -236,3 +254,53 @@ def test_a_query_that_fails_above_fails_alone_and_passes_on_what_others_give(tmp
         alone = play(texts[name], 1, tmp_path / name)
         assert found[name].rows == alone.rows[:-1]
         assert found[name].late == alone.late[:-1]
+
+
+@pytest.mark.xdist_group("spark")
+def test_on_spark_a_query_in_two_fragments_is_stopped_and_goes_on_with_another_number_of_tasks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = streams(7, "ab")
+    asked, last = f"{NEAR} WITH DELAY 700 MS", EPOCHS - 1
+    for begin, end, shards in ((0, 4, 2), (4, EPOCHS, 3)):
+        frames = {}
+        for name in tables:
+            pieces = [piece[name] for piece in pieces_of(tables)[begin:end]]
+            frames[name] = write_stream(spark, tmp_path / name, pieces)
+        running = sw.start(
+            spark, asked, shards=shards, trigger="available", flush=end > last, time_unit="ms",
+            results=str(tmp_path / "rows"), checkpoint=str(tmp_path / "checkpoint"), **frames,
+        )  # fmt: skip
+        running.wait()
+    rows = pq.read_table(tmp_path / "rows").column("n").to_pylist()
+    alone = play(asked, 1, tmp_path / "one")
+    # Each has its count last.
+    assert sorted(rows) == sorted(int(row.rpartition(" ")[2].rstrip("}")) for row in chain(*alone.rows))
+    assert len(rows) > 20
+    latest = running.progress().latest
+    assert latest is not None
+    counts = {name: getattr(latest.observed, name) for name in ("in_time", "late", "held", "results")}
+    assert counts == {name: getattr(alone.progress[-1].observed, name) for name in counts}
+
+
+@pytest.mark.parametrize("reads_files", [False, True], ids=["rows", "partials of files"])
+@pytest.mark.parametrize("query", [SUM, SUM_OF_SUMS, COUNT_ABOVE], ids=["sum", "sum of sums", "count above"])
+def test_what_four_shards_give_is_right_but_for_late_tuples(query: str, reads_files: bool, tmp_path: Path) -> None:
+    tables = {
+        name: table.append_column("arrival", pa.array(2 * np.arange(table.num_rows) + place))
+        for place, (name, table) in enumerate(streams(7, "ab").items())
+        if f"FROM {name} " in query or f", {name} " in query
+    }
+    asked = f"{query} WITH DELAY 200 MS"
+    prepared = Prepared(bind_to_tables(asked, tables, "ts"), tables, None, "ms")
+    reports = []
+    for shards in (1, 4):
+        runtime = InProcess(sw.Epochs(span=300 * MILLISECOND), shards, tmp_path / f"{shards}", reads_files)
+        verified = verify_query(prepared, runtime, False, None, SECOND, SECOND // 5, quiet=True)
+        verdict = verified.verdict
+        assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
+        reports.append(verified.report.as_json())
+    alone, four = reports
+    same = ("in_time", "late", "held", "results", "latency_ms", "slack_ms", "latency_by_cause_ms")
+    assert {name: four[name] for name in same} == {name: alone[name] for name in same}
+    assert four["late"] > 50

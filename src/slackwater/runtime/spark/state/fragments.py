@@ -243,4 +243,4 @@ class UpperShard(Shard):
         known = super().progress(load)
         nothing: dict[str, Any] = dict.fromkeys(("tuples", "in_time", "late", "filtered", "ahead", "held", "epochs"), 0)
         observed = replace(known.observed, clocks=(), idle=(), parts=(), quality=None, outlook=None, **nothing)
-        return replace(known, observed=observed, streams={}, delays={}, rejected={}, shards=(), batch=0)
+        return replace(known, observed=observed, streams={}, delays={}, rejected={}, batch=0, shards=(replace(load, is_upper=True),))
