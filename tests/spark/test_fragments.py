@@ -25,6 +25,7 @@ from slackwater.runtime.spark.control import END, PAUSE, RESUME, Message
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
+from slackwater.runtime.spark.state.fragments import stages_of
 from slackwater.runtime.spark.state.host import Hosted
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.conftest import write_stream
@@ -38,6 +39,7 @@ from tests.spark.in_process import (
     planned,
     played_member,
     said,
+    stage,
 )
 
 SUM = "SELECT SUM(v) AS total, COUNT(*) AS n, MIN(x) AS least FROM a [RANGE 500 MS SLIDE 100 MS]"
@@ -304,3 +306,16 @@ def test_what_four_shards_give_is_right_but_for_late_tuples(query: str, reads_fi
     same = ("in_time", "late", "held", "results", "latency_ms", "slack_ms", "latency_by_cause_ms")
     assert {name: four[name] for name in same} == {name: alone[name] for name in same}
     assert four["late"] > 50
+
+
+def test_rows_that_an_aggregate_adds_up_are_handed_on_as_partials_where_these_are_few(tmp_path: Path) -> None:
+    tables = streams(7, "ab")
+    one = played_member(planned(f"{NEAR} WITH DELAY 100 MS", tables), 4)
+    lower, _ = stages_of(hosted_alone(one))
+    sizes = {"block": 0, "partials": 0}
+    for number, piece in enumerate(pieces_of(tables)):
+        for batch in stage(lower, cut_for(4), packed([one], piece), str(tmp_path), number):
+            for line in batch.to_pylist():
+                if line["readers"] == json.dumps([(one.key, 0)]):
+                    sizes = {name: size + len(line[name] or b"") for name, size in sizes.items()}
+    assert sizes["block"] < sizes["partials"] < 100_000

@@ -27,6 +27,7 @@ from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
+from slackwater.operators.aggregate.pane_partials import KEY, partials_of, text_keys
 from slackwater.operators.handing import PARTIALS
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.fragments import lower, upper
@@ -34,6 +35,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark.exchange.format import read_block, write_block
+from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import Packing, split
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.query import packings_of
@@ -117,12 +119,14 @@ class LowerShard(Shard):
         self._tuples: list[list[Words]] = [[] for _ in self.above]
         self._waiting = self._pieces = 0
         self._header: Mapping[str, Any] = RESTS
+        # What nodes below make is never late above; of a stream the operator itself knows what is.
+        self._makes_partials = bool(self.plan.nodes)
 
     def given(self, query: str, emissions: Iterable[Emission]) -> Iterator[Emitted]:
         for one in with_results(emissions):
             inputs, words = one.columns[0], one.columns[1:]
             if inputs[0] == PARTIALS:
-                yield from self._lines(query, 0, RESTS, np.stack(words), are_partials=True)
+                yield from self._lines(query, 0, RESTS, None, np.stack(words))
                 continue
             for at, packing in enumerate(self.above):
                 mine = slice(None) if len(self.above) == 1 else np.flatnonzero(inputs == at)
@@ -148,40 +152,49 @@ class LowerShard(Shard):
     def _send(self, query: str, closing: Mapping[str, Any] | None = None) -> Iterator[Emitted]:
         """Hand on what is gathered, with a header that closes the micro-batch, where it is closing."""
         for at, waiting in enumerate(self._tuples):
-            words = np.concatenate(waiting, axis=1) if waiting else None
+            words, partials = np.concatenate(waiting, axis=1) if waiting else None, None
             # One header says it all.
             header = closing if at == 0 else None
-            if words is not None or header is not None:
-                yield from self._lines(query, at, header or RESTS, words)
+            if words is not None and self._makes_partials:
+                aggregate = self.above[at].aggregate
+                partials = None if aggregate is None else partials_of(aggregate, words)
+                words = words if partials is None else None
+            if waiting or header is not None:
+                yield from self._lines(query, at, header or RESTS, words, partials)
             self._tuples[at] = []
         self._waiting = 0
 
     def _lines(
-        self, query: str, at: int, header: Mapping[str, Any], words: Words | None, are_partials: bool = False
+        self, query: str, at: int, header: Mapping[str, Any], words: Words | None, partials: Words | None = None
     ) -> Iterator[Emitted]:
         packing = self.above[at]
-        blocks: list[bytes | None] = [None] * packing.parts
-        if words is not None:
-            parts = [words] if are_partials else split(packing, words, np.ones(words.shape[1], np.bool_))
-            rows, without = ((), ()) if are_partials else (packing.text_rows, (ROW,))
-            blocks = [write_block(one, rows, self.codebook, without) if one.shape[1] else None for one in parts]
+        tuples = self._blocks(packing, words, packing.text_rows, (ROW,))
+        made: list[bytes | None] = [None] * packing.parts
+        if partials is not None and packing.aggregate is not None:
+            by_key = replace(packing, shard_slots=tuple(KEY + n for n in range(len(packing.shard_slots))))
+            made = self._blocks(by_key, partials, text_keys(packing.aggregate, packing.text_rows), ())
         readers, told, number = json.dumps([(query, at)]), json.dumps(header), self.label * PIECES + self._pieces
         self._pieces += 1
         heard: set[int] = set()
         for place, label in enumerate(packing.shards):
-            block, task = blocks[packing.part_of(place)], label % packing.tasks
-            if block is None and (task in heard or not self.first):
+            part, task = packing.part_of(place), label % packing.tasks
+            if tuples[part] is None and made[part] is None and (task in heard or not self.first):
                 continue
-            line = (label, readers, number, None if task in heard else told, *_columns(block, are_partials), None)
+            line = (label, readers, number, None if task in heard else told, tuples[part], made[part], None)
             heard.add(task)
             yield Emitted(query, HANDED, line=line)
 
+    def _blocks(
+        self, packing: Packing, words: Words | None, text_rows: tuple[int, ...], without: tuple[int, ...]
+    ) -> list[bytes | None]:
+        """Words as a block for every part of the shards above, where it has some."""
+        if words is None:
+            return [None] * packing.parts
+        parts = split(packing, words, np.ones(words.shape[1], np.bool_))
+        return [write_block(one, text_rows, self.codebook, without) if one.shape[1] else None for one in parts]
+
     def _emitted(self, emission: Emission) -> None:
         """Rows that are handed on are no results, and have not come to their end."""
-
-
-def _columns(block: bytes | None, are_partials: bool) -> tuple[bytes | None, bytes | None]:
-    return (None, block) if are_partials else (block, None)
 
 
 def _none(streams: Words, words: Words) -> Flags:
@@ -197,6 +210,8 @@ class UpperShard(Shard):
         # They are counted below, and late ones are given out there.
         self.kernel.tells = _none
         self._clock, self._in_force = BEFORE_ALL, NOTHING_IN_FORCE
+        aggregate = aggregate_of(self.plan)
+        self._text_keys = () if aggregate is None else text_keys(aggregate, self.text_rows[0])
 
     def _new_kernel(self) -> Pipeline:
         return kernel_for(replace(self.plan, quality=NoWait()), Epochs(), self.codebook, max_ahead=UNGUARDED)
@@ -213,7 +228,7 @@ class UpperShard(Shard):
         batches = [replace(one, reading=np.full(len(one), BEFORE_ALL)) for one in map(self._tuples_of, ordered) if one]
         for block in ordered:
             if block.partials is not None:
-                self.kernel.take_partials(read_block(block.partials, (), self.codebook), 0)
+                self.kernel.take_partials(read_block(block.partials, self._text_keys, self.codebook), 0)
         if told:
             self._clock, self._in_force = told[0]["clock"], InForce(**told[0]["in_force"])
             if told[0]["watermark"] != BEFORE_ALL:
@@ -243,4 +258,12 @@ class UpperShard(Shard):
         known = super().progress(load)
         nothing: dict[str, Any] = dict.fromkeys(("tuples", "in_time", "late", "filtered", "ahead", "held", "epochs"), 0)
         observed = replace(known.observed, clocks=(), idle=(), parts=(), quality=None, outlook=None, **nothing)
-        return replace(known, observed=observed, streams={}, delays={}, rejected={}, batch=0, shards=(replace(load, is_upper=True),))
+        return replace(
+            known,
+            observed=observed,
+            streams={},
+            delays={},
+            rejected={},
+            batch=0,
+            shards=(replace(load, is_upper=True),),
+        )
