@@ -51,8 +51,7 @@ from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.state.fragments import stages_of
 from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.last_watermark import known_before
-from slackwater.runtime.spark.state.layouts import Share
-from slackwater.runtime.spark.state.root import ABOVE
+from slackwater.runtime.spark.state.layouts import ABOVE, Share
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import At, inside
 from slackwater.sinks.folder import folder_name

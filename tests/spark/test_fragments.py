@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.verify import verify_query
+from slackwater.core.quality import clause
 from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rows import LATE
-from slackwater.runtime.spark.control import END, PAUSE, RESUME, Message
+from slackwater.runtime.spark.control import END, PAUSE, RESUME, TARGET, Message
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
@@ -167,6 +168,44 @@ def test_four_shards_in_two_fragments_give_what_one_shard_gives(query: str, wait
     assert four.progress == alone.progress
 
 
+BOUNDED = "SELECT SUM(v) AS total, COUNT(key) AS n, AVG(v) AS mean FROM a [RANGE 500 MS SLIDE 100 MS]"
+ERROR = f"{BOUNDED} WITH ERROR 5% CONFIDENCE 90%"
+STATED = "ERROR 0.05 CONFIDENCE 0.9"
+
+
+@pytest.mark.parametrize("messages", [{}, {3: [Message(PAUSE)], 5: [Message(RESUME)]}], ids=["runs", "rests"])
+@pytest.mark.parametrize("kept", [False, True], ids=["new workers", "one worker"])
+def test_a_bound_on_the_error_of_a_sum_is_judged_as_one_shard_judges_it(
+    kept: bool, messages: dict[int, list[Message]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept:
+        one_worker(monkeypatch)
+    alone = play(ERROR, 1, tmp_path / "one", messages=messages)
+    four = play(ERROR, 4, tmp_path / "four", messages=messages)
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert four.progress == alone.progress
+    last = four.progress[-1].observed.quality
+    assert last is not None
+    assert last.good + last.bad > 15
+    assert len({one.observed.slack for one in four.progress}) > 1
+
+
+def test_a_bound_that_is_changed_while_the_query_runs_is_heard_above_and_below(tmp_path: Path) -> None:
+    plan = planned(ERROR, streams(7))
+    assert clause(plan.quality) == STATED
+    changes = {
+        n: [Message(TARGET, n, text=STATED, target=one)]
+        for n, one in ((4, "ERROR 0.5 CONFIDENCE 0.9"), (7, "DELAY 50 MS"))
+    }
+    alone = play(ERROR, 1, tmp_path / "one", messages=changes)
+    four = play(ERROR, 4, tmp_path / "four", messages=changes)
+    assert [one.target for one in four.progress] == [one.target for one in alone.progress]
+    assert [one.observed.slack for one in four.progress] == [one.observed.slack for one in alone.progress]
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+
+
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_it_does_not_matter_who_runs_the_shards_or_how_the_input_is_cut_into_micro_batches(
     query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,9 +221,11 @@ def test_it_does_not_matter_who_runs_the_shards_or_how_the_input_is_cut_into_mic
     assert not any(kept.late)
 
 
-@pytest.mark.parametrize("query", [SUM, OTHER_KEY, WITH_A_STREAM], ids=["sum", "other key", "with a stream"])
+@pytest.mark.parametrize(
+    "query", [SUM, OTHER_KEY, WITH_A_STREAM, ERROR], ids=["sum", "other key", "with a stream", "error"]
+)
 def test_a_checkpoint_goes_on_with_another_number_of_tasks(query: str, tmp_path: Path) -> None:
-    tables, asked = streams(7), f"{query} WITH DELAY 100 MS"
+    tables, asked = streams(7), query if query is ERROR else f"{query} WITH DELAY 100 MS"
     whole, folder = Played([], [], []), tmp_path / "state"
     folder.mkdir()
     for number, piece in enumerate(pieces_of(tables)):
@@ -286,14 +327,17 @@ def test_on_spark_a_query_in_two_fragments_is_stopped_and_goes_on_with_another_n
 
 
 @pytest.mark.parametrize("reads_files", [False, True], ids=["rows", "partials of files"])
-@pytest.mark.parametrize("query", [SUM, SUM_OF_SUMS, COUNT_ABOVE], ids=["sum", "sum of sums", "count above"])
-def test_what_four_shards_give_is_right_but_for_late_tuples(query: str, reads_files: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [f"{one} WITH DELAY 200 MS" for one in (SUM, SUM_OF_SUMS, COUNT_ABOVE)] + [ERROR],
+    ids=["sum", "sum of sums", "count above", "error"],
+)
+def test_what_four_shards_give_is_right_but_for_late_tuples(asked: str, reads_files: bool, tmp_path: Path) -> None:
     tables = {
         name: table.append_column("arrival", pa.array(2 * np.arange(table.num_rows) + place))
         for place, (name, table) in enumerate(streams(7, "ab").items())
-        if f"FROM {name} " in query or f", {name} " in query
+        if f"FROM {name} " in asked or f", {name} " in asked
     }
-    asked = f"{query} WITH DELAY 200 MS"
     prepared = Prepared(bind_to_tables(asked, tables, "ts"), tables, None, "ms")
     reports = []
     for shards in (1, 4):
@@ -303,8 +347,8 @@ def test_what_four_shards_give_is_right_but_for_late_tuples(query: str, reads_fi
         assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
         reports.append(verified.report.as_json())
     alone, four = reports
-    same = ("in_time", "late", "held", "results", "latency_ms", "slack_ms", "latency_by_cause_ms")
-    assert {name: four[name] for name in same} == {name: alone[name] for name in same}
+    same = ("in_time", "late", "held", "results", "latency_ms", "slack_ms", "latency_by_cause_ms", "measured_quality")
+    assert {name: four.get(name) for name in same} == {name: alone.get(name) for name in same}
     assert four["late"] > 50
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slackwater.core.batch import ROW
-from slackwater.core.options import Options
-from slackwater.core.quality import Complete, Delay, NoWait, Recall
+from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
 from slackwater.core.results import DSTREAM
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -21,6 +20,8 @@ from slackwater.operators.aggregate.pane_partials import has_partials
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.handing import Handing, PanePartials
 from slackwater.plan.physical import ONE_SHARD, PhysicalPlan
+from slackwater.quality.error.answers import EXACT
+from slackwater.quality.registry import STEADY
 
 
 def may_be_cut(plan: PhysicalPlan) -> bool:
@@ -38,6 +39,12 @@ def learned(plan: PhysicalPlan) -> str | None:
     """Why a query that may be cut is not: its target."""
     if isinstance(plan.quality, Delay | NoWait | Complete):
         return None
+    operator = plan.operator
+    if isinstance(plan.quality, RelativeError) and isinstance(operator, WindowAggregate):
+        # Of an aggregate of a stream, what sums tell of adds up.
+        exact = all(one.function in EXACT for one in operator.watched.aggregates)
+        if exact and plan.options.controller in (None, STEADY):
+            return None
     return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
 
 
@@ -66,6 +73,7 @@ def upper(plan: PhysicalPlan) -> PhysicalPlan:
     return replace(
         last,
         inputs=tuple(replace(one, position=at, partition_slot=NO_PARTITION) for at, one in enumerate(last.inputs)),
-        query=plan.query, quality=plan.quality, options=Options(), nodes=(), weights=plan.weights[-1:],
+        query=plan.query, quality=plan.quality, nodes=(), weights=plan.weights[-1:],
+        options=replace(plan.options, clock_by=None, idle_timeout=None, idle_after=None),
         partitioning=plan.partitioning.above or ONE_SHARD,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, completed
 from slackwater.core.time import parse_duration
 from slackwater.language.clauses import parse_quality
+from slackwater.plan.fragments import learned
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 
@@ -110,7 +111,8 @@ def settable(
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
         # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
-        cut = bool(plan.partitioning.rates) or plan.partitioning.above is not None
+        above = plan.partitioning.above is not None
+        cut = learned(replace(plan, quality=quality)) is not None if above else bool(plan.partitioning.rates)
         where = "a new checkpoint, in one shard" if cut else "the same checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"

@@ -20,14 +20,16 @@ import numpy as np
 
 from slackwater.core.batch import ROW, TS, Batch, Flags, Words
 from slackwater.core.quality import NoWait
-from slackwater.core.state import NOTHING_IN_FORCE, Emission, InForce
+from slackwater.core.state import NOTHING_IN_FORCE, Emission, InForce, StateUpdate
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.controllers import Report
 from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.aggregate.pane_partials import KEY, partials_of, text_keys
+from slackwater.operators.composed.gathering import Gathering
 from slackwater.operators.handing import PARTIALS
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.fragments import lower, upper
@@ -42,13 +44,16 @@ from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.emitters import Emitted, StageLines
 from slackwater.runtime.spark.state.host import Hosted
-from slackwater.runtime.spark.state.root import ABOVE
+from slackwater.runtime.spark.state.judge import JUDGED_ABOVE, is_of_judge, judge_of
+from slackwater.runtime.spark.state.layouts import ABOVE
 from slackwater.runtime.spark.state.shard import Block, Shard
 
 HANDED = "handed"
 """The kind of what a lower fragment emits for the upper one."""
 MOST_WAITING = 1 << 16
 """Tuples that are gathered before they are handed on."""
+NOTES = 1 << 16
+"""In place of an input: what is known of arrivals, for a target that is judged above."""
 PIECES = 1 << 32
 """More than the lines that a shard hands on in one micro-batch."""
 RESTS = {"watermark": None, "end": False}
@@ -135,6 +140,10 @@ class LowerShard(Shard):
             if self._waiting >= MOST_WAITING:
                 yield from self._send(query)
         self._header = self._closing_header()
+        controller = self.kernel.release.controller
+        if isinstance(controller, Gathering):
+            sums, behind = controller.take()
+            yield from self._lines(query, NOTES, RESTS, behind, sums)
 
     def closing(self, query: str) -> Iterator[Emitted]:
         yield from self._send(query, self._header)
@@ -145,6 +154,7 @@ class LowerShard(Shard):
         return {
             "watermark": self.kernel.reached,
             "clock": int(release.state.clock.scalars[MAX_TS]),
+            "slack": release.slack,
             "in_force": asdict(self.kernel.in_force),
             "end": self._ended,
         }
@@ -167,12 +177,13 @@ class LowerShard(Shard):
     def _lines(
         self, query: str, at: int, header: Mapping[str, Any], words: Words | None, partials: Words | None = None
     ) -> Iterator[Emitted]:
-        packing = self.above[at]
-        tuples = self._blocks(packing, words, packing.text_rows, (ROW,))
+        packing = self.above[min(at, len(self.above) - 1)]
+        tuples = self._blocks(packing, words, packing.text_rows, () if at == NOTES else (ROW,))
         made: list[bytes | None] = [None] * packing.parts
-        if partials is not None and packing.aggregate is not None:
+        if partials is not None:
             by_key = replace(packing, shard_slots=tuple(KEY + n for n in range(len(packing.shard_slots))))
-            made = self._blocks(by_key, partials, text_keys(packing.aggregate, packing.text_rows), ())
+            rows = () if packing.aggregate is None else text_keys(packing.aggregate, packing.text_rows)
+            made = self._blocks(by_key, partials, rows, ())
         readers, told, number = json.dumps([(query, at)]), json.dumps(header), self.label * PIECES + self._pieces
         self._pieces += 1
         heard: set[int] = set()
@@ -183,6 +194,10 @@ class LowerShard(Shard):
             line = (label, readers, number, None if task in heard else told, tuples[part], made[part], None)
             heard.add(task)
             yield Emitted(query, HANDED, line=line)
+
+    @property
+    def learning_key(self) -> str:
+        return JUDGED_ABOVE
 
     def _blocks(
         self, packing: Packing, words: Words | None, text_rows: tuple[int, ...], without: tuple[int, ...]
@@ -209,9 +224,10 @@ class UpperShard(Shard):
         super().__post_init__()
         # They are counted below, and late ones are given out there.
         self.kernel.tells = _none
-        self._clock, self._in_force = BEFORE_ALL, NOTHING_IN_FORCE
+        self._clock, self._in_force, self._slack = BEFORE_ALL, NOTHING_IN_FORCE, 0
         aggregate = aggregate_of(self.plan)
         self._text_keys = () if aggregate is None else text_keys(aggregate, self.text_rows[0])
+        self.judge = judge_of(self.plan)
 
     def _new_kernel(self) -> Pipeline:
         return kernel_for(replace(self.plan, quality=NoWait()), Epochs(), self.codebook, max_ahead=UNGUARDED)
@@ -219,7 +235,8 @@ class UpperShard(Shard):
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
         """Take in what all shards below hand on in a micro-batch; with `end`, that was the last."""
         self.latency = LatencyUse()
-        ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
+        every = sorted(blocks, key=lambda block: (block.stream, block.part))
+        ordered, notes = ([one for one in every if (one.stream == NOTES) == is_note] for is_note in (False, True))
         told = [block.header for block in ordered if block.header["watermark"] is not None]
         end = end or any(header["end"] for header in told)
         if self._ended:
@@ -231,6 +248,10 @@ class UpperShard(Shard):
                 self.kernel.take_partials(read_block(block.partials, self._text_keys, self.codebook), 0)
         if told:
             self._clock, self._in_force = told[0]["clock"], InForce(**told[0]["in_force"])
+            self._slack = told[0]["slack"]
+            if self.judge is not None:
+                late = Batch.concat(batches) if batches else None
+                self.judge.take(notes, late, self.kernel.reached, told[0], end, self.codebook)
             if told[0]["watermark"] != BEFORE_ALL:
                 batches.append(self._clocks(told[0]["watermark"]))
         yield from self._driver.epoch(*batches, end=end)
@@ -257,13 +278,25 @@ class UpperShard(Shard):
         """Results, what it keeps, and what they waited for; all else is said below."""
         known = super().progress(load)
         nothing: dict[str, Any] = dict.fromkeys(("tuples", "in_time", "late", "filtered", "ahead", "held", "epochs"), 0)
-        observed = replace(known.observed, clocks=(), idle=(), parts=(), quality=None, outlook=None, **nothing)
-        return replace(
-            known,
-            observed=observed,
-            streams={},
-            delays={},
-            rejected={},
-            batch=0,
-            shards=(replace(load, is_upper=True),),
-        )
+        observed = replace(known.observed, clocks=(), idle=(), parts=(), slack=self._slack, **nothing)
+        own = (replace(load, is_upper=True),)
+        known = replace(known, observed=observed, streams={}, delays={}, rejected={}, batch=0, shards=own)
+        return known if self.judge is None else self.judge.added_to(known)
+
+    @property
+    def learning_key(self) -> str:
+        return JUDGED_ABOVE
+
+    def report(self) -> Report:
+        return {} if self.judge is None else self.judge.report()
+
+    def snapshot_delta(self) -> Iterator[StateUpdate]:
+        yield from super().snapshot_delta()
+        if self.judge is not None:
+            yield from self.judge.snapshot_delta()
+
+    def restore(self, entries: Iterable[StateUpdate]) -> None:
+        known = list(entries)
+        super().restore(entry for entry in known if not is_of_judge(entry))
+        if self.judge is not None:
+            self.judge.restore([entry for entry in known if is_of_judge(entry)], self.kernel.release)

@@ -85,7 +85,8 @@ class Host:
         """What the queries emit in these shards; their state is written before the last of it."""
         run, who, task = run_of_task(), self._hosted.name, task_number() or 0
         state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
-        reports = Reports(log, any(map(chooses_together, self._hosted.members)))
+        together = list(filter(chooses_together, self._hosted.members))
+        reports = Reports(log, bool(together), any(one.fragment is not None for one in together))
         changes: list[StateUpdate] = []
         places: dict[Key, Place] = {}
         turns: list[Turn] = []
@@ -140,7 +141,7 @@ class Host:
 
 def chooses_together(member: Member) -> bool:
     """Whether the shards of a query may have a slack in common that they learn."""
-    return len(member.shards) > 1 and type(member.plan.quality) in FAMILIES
+    return (len(member.shards) > 1 or member.fragment is not None) and type(member.plan.quality) in FAMILIES
 
 
 class Turn:
@@ -178,7 +179,7 @@ class Turn:
         after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
         after = replace(after, now=self._now)
         shard = self._shard(target)
-        learning_key = shard.plan.learning_key
+        learning_key = shard.learning_key
         shard.hear(reports.heard(self.key, learning_key) if shard.shares else ())
         if after.failure is None and not after.paused:
             if self._hosted.apart:

@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 from pyspark import TaskContext
 
 from slackwater.core.errors import SlackwaterError, writing
+from slackwater.runtime.spark.state.layouts import ABOVE
 from slackwater.runtime.spark.store import At, inside
 
 QUERY, MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """The properties by which Spark tells a task its streaming query, and its micro-batch."""
 RUN = "spark.jobGroup.id"
 """That by which it tells one start of a query from the next."""
-
-
-ABOVE = "above"
-"""The folder of the state of a second stage, in that of the first."""
 
 
 @dataclass(frozen=True)

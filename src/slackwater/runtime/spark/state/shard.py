@@ -120,6 +120,11 @@ class Shard:
     def _new_kernel(self) -> Pipeline:
         return kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
 
+    @property
+    def learning_key(self) -> str:
+        """What must be the same for a report to be understood."""
+        return self.plan.learning_key
+
     def hear(self, reports: Sequence[Report]) -> None:
         """What all shards have reported of the last micro-batch that the query took part in."""
         if self.shares:
