@@ -206,6 +206,25 @@ def test_a_bound_that_is_changed_while_the_query_runs_is_heard_above_and_below(t
     assert four.late == alone.late
 
 
+@pytest.mark.parametrize("targets", [("DELAY 100 MS", "ERROR 5%"), ("ERROR 5%", "ERROR 1% CONFIDENCE 80%")])
+def test_a_checkpoint_goes_on_with_another_target_in_the_text(targets: tuple[str, str], tmp_path: Path) -> None:
+    tables, found = streams(7), []
+    for shards in (1, 4):
+        played, folder = Played([], [], []), tmp_path / str(shards)
+        folder.mkdir()
+        for number, piece in enumerate(pieces_of(tables)):
+            one = played_member(planned(f"{BOUNDED} WITH {targets[number > 4]}", tables), shards)
+            lines = micro_batch(
+                hosted_alone(one), cut_for(shards), packed([one], read_by(one, piece)), str(folder), number
+            )
+            note(played, list(lines))
+        found.append(played)
+    alone, four = found
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert four.progress == alone.progress
+
+
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_it_does_not_matter_who_runs_the_shards_or_how_the_input_is_cut_into_micro_batches(
     query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

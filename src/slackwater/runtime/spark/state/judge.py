@@ -73,8 +73,9 @@ class Judge:
         shards say of themselves."""
         controller = self._controller
         if self._begins:
-            # With another target before, slack goes on from what is in force.
-            controller.slack, self._begins = header["in_force"]["slack"], False
+            # With another target before, slack goes on from what is in force, and windows from where the clock was.
+            controller.slack, self._begins = header["slack"], False
+            self._meter.begin_at(watermark, header["clock"] - header["in_force"]["epoch"])
         for block in notes:
             if block.partials is not None:
                 controller.learn_sums(read_block(block.partials, (), codebook))
