@@ -70,7 +70,7 @@ class CountingOperator(OrderedOperator):
     @property
     def memory(self) -> int:
         """Tuples in synchronizer and windows, and results in the hold buffer."""
-        return self.pending + self.state_rows + self.join.hold.held
+        return self.pending() + self.state_rows + self.join.hold.held
 
 
 @dataclass

@@ -10,7 +10,7 @@ from itertools import product
 
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
@@ -49,12 +49,13 @@ def above(below: GraphNode, made: Sequence[Made], number: int) -> Iterator[Tuple
             yield e
 
 
-def _made_of(spec: WindowJoin | WindowAggregate | StreamUnion, inputs: list[list[Tuple]]) -> Iterator[Made]:
+def _made_of(spec: NodeSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
     if isinstance(spec, WindowAggregate):
         yield from OpenWindows(spec, inputs[0]).up_to(None)
     elif isinstance(spec, StreamUnion):
         yield from (united_row(spec, e) for mine in inputs for e in mine)
     else:
+        assert isinstance(spec, WindowJoin)
         for members in product(*inputs):
             if near_enough(spec, members) and joins(spec, members):
                 yield joined_result(spec, members)

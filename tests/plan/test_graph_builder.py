@@ -105,4 +105,11 @@ def test_explain_shows_what_every_operator_reads_and_how_spark_cuts_it() -> None
         "\non Spark: in shards by a.k, b.k",
     ):
         assert line in reported
-    assert "on Spark: in one shard" in explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s]"))
+    above = explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s]"))
+    assert (
+        "on Spark: in two steps; the first in shards by a.k, b.k; the last operator in one shard, because all rows meet"
+        " in every window"
+    ) in above
+    target = explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s] WITH ERROR 5%"))
+    assert "on Spark: in one shard, because no key is common" in target
+    assert "and what ERROR must know is known where all rows meet" in target

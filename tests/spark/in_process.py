@@ -49,13 +49,14 @@ from slackwater.runtime.spark.replay.streams import cut_by, write_streams
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
 from slackwater.runtime.spark.state.emitters import TAGGED
+from slackwater.runtime.spark.state.fragments import stages_of
 from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.last_watermark import known_before
-from slackwater.runtime.spark.state.layouts import Share
+from slackwater.runtime.spark.state.layouts import ABOVE, Share
 from slackwater.runtime.spark.state.shard import Block
 from slackwater.runtime.spark.state.stage import run_shards
-from slackwater.runtime.spark.store import At
+from slackwater.runtime.spark.store import At, inside
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import Replay
@@ -131,7 +132,20 @@ def _to_every_task(tasks: int, **fields: Any) -> pa.RecordBatch:
 def micro_batch(
     hosted: Hosted, cut: KeyGroups, lines: Sequence[pa.RecordBatch], folder: At | None, number: int
 ) -> Iterator[dict[str, Any]]:
-    """The lines that shards emit in one micro-batch, task by task."""
+    """The lines that shards emit in one micro-batch, task by task; in two stages where a query has fragments."""
+    lower, upper = stages_of(hosted)
+    emitted = stage(lower, cut, lines, folder, number)
+    if upper is not None:
+        above = None if folder is None else inside(folder, ABOVE)
+        emitted = stage(upper, cut, list(emitted), above, number)
+    for batch in emitted:
+        yield from batch.to_pylist()
+
+
+def stage(
+    hosted: Hosted, cut: KeyGroups, lines: Sequence[pa.RecordBatch], folder: At | None, number: int
+) -> Iterator[pa.RecordBatch]:
+    """What one stage emits in one micro-batch, task by task."""
     shipped = _serializer().dumps(hosted)
     # The last one first: the exchange promises no order.
     for task in reversed(range(cut.tasks)):
@@ -139,9 +153,7 @@ def micro_batch(
         labels = cut.labels[task :: cut.tasks]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(host, "task_number", lambda task=task: task)
-            emitted = run_shards(_serializer().loads(shipped), labels, mine, folder, number, Share(task, cut.tasks))
-            for batch in emitted:
-                yield from batch.to_pylist()
+            yield from run_shards(_serializer().loads(shipped), labels, mine, folder, number, Share(task, cut.tasks))
 
 
 def lines_of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:

@@ -23,6 +23,8 @@ QUERIES = {
     "join": "SELECT a.key, a.v AS av, b.v AS bv FROM a [50 MS], b [50 MS] WHERE a.key = b.key WITH DELAY 100 MS",
     "aggregate": "SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 400 MS SLIDE 100 MS] GROUP BY key"
     " WITH DELAY 100 MS",
+    "fragments": "SELECT COUNT(*) AS n FROM (SELECT a.v FROM a [50 MS], b [50 MS] WHERE abs(a.v - b.v) < 0.1) j"
+    " [RANGE 400 MS SLIDE 100 MS] WITH DELAY 100 MS",
     "target": "SELECT a.key, a.v AS av, b.v AS bv FROM a [50 MS], b [50 MS] WHERE a.key = b.key"
     " WITH RECALL 0.9 OVER 1 SECOND",
 }

@@ -27,6 +27,8 @@ MEDIAN = "SELECT key, MEDIAN(v) AS middle FROM a [RANGE 500 MS SLIDE 100 MS] GRO
 ABOVE = """SELECT j.key, COUNT(*) AS n FROM
     (SELECT a.key, a.v FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key) j [RANGE 500 MS SLIDE 100 MS]
     GROUP BY j.key WITH ERROR 5% CONFIDENCE 90%"""
+WHOLE = "SELECT SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 500 MS SLIDE 100 MS] WITH ERROR 5% CONFIDENCE 90%"
+WHOLE += " OPTIONS (shards_by = 'rows')"
 EPOCHS, LENGTH = 24, 200
 
 
@@ -79,8 +81,8 @@ def play(query: str, tables: dict[str, pa.Table], shards: int, folder: Path) -> 
 @pytest.mark.parametrize("kept", [False, True], ids=["new workers", "one worker"])
 @pytest.mark.parametrize(
     "query",
-    [KEYED, NEAR, STAR, CHAIN, SUM, MEDIAN, ABOVE],
-    ids=["keyed", "near", "star", "chain", "sum", "median", "above"],
+    [KEYED, NEAR, STAR, CHAIN, SUM, MEDIAN, ABOVE, WHOLE],
+    ids=["keyed", "near", "star", "chain", "sum", "median", "above", "whole"],
 )
 def test_four_shards_have_the_slack_the_results_and_the_late_tuples_of_one(
     query: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,8 +23,8 @@ _PLAIN = frozenset((int, float, str, bool, NoneType))
 
 
 def first(one: T, other: T) -> T:
-    """Of what all shards know alike."""
-    return one
+    """Of what all shards know alike; a shard that says nothing of it has an empty tuple or text."""
+    return other if one in ((), "") else one
 
 
 def over_shards(how: Combine) -> dict[str, Combine]:

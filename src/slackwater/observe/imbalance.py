@@ -48,6 +48,13 @@ class ShardLoad(Value):
     state_read: int = 0
     """Bytes of pages."""
     state_written: int = 0
+    is_upper: bool = False
+    """Whether it runs the last operator alone, on what other shards hand on; no tuples of streams reach it."""
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """What tells it from all other shards of the query."""
+        return self.shard, self.is_upper
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ def hot_keys_of(shards: Sequence[ShardLoad]) -> tuple[HotKey, ...]:
     [('k = 7', 0.5)]
     """
     total = sum(one.taken for one in shards)
-    least = min(LARGE_SHARE, 1 / max(1, len(shards))) * total
+    least = min(LARGE_SHARE, 1 / max(1, sum(not one.is_upper for one in shards))) * total
     found = [
         HotKey(each.key, each.rows, each.rows / total, one.shard)
         for one in shards

@@ -361,7 +361,7 @@ class QueryProgress(Value):
     @property
     def shares(self) -> tuple[float, ...]:
         """Of the tuples of this micro-batch, those of each shard that runs beside the others; empty where none came."""
-        return shares_of(self.shards)
+        return shares_of([one for one in self.shards if not one.is_upper])
 
     @property
     def imbalance(self) -> float | None:
@@ -376,8 +376,8 @@ class QueryProgress(Value):
 
     @property
     def key_groups(self) -> int:
-        """Parts that the state is kept in."""
-        return len(self.shards)
+        """Parts that the state is kept in; where the last operator has shards of its own, that of the others."""
+        return sum(not one.is_upper for one in self.shards)
 
     def _repr_html_(self) -> str:
         from slackwater.observe.views import progress_html

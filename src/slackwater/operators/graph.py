@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.handing import Handing
 from slackwater.operators.inputs import from_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion
 
-NodeSpec = WindowJoin | WindowAggregate | StreamUnion
+NodeSpec = WindowJoin | WindowAggregate | StreamUnion | Handing
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from slackwater.operators.inputs import node_of, raw_streams, reads_node
 from slackwater.operators.node import Node, emit_position, together
 from slackwater.operators.output import Output
 from slackwater.operators.projection import ProjectionMaker
-from slackwater.operators.stages import Stages
+from slackwater.operators.stages import Stages, Tells
 from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
@@ -150,14 +150,17 @@ class GraphOperator(Operator, Stages):
         return self._nodes[-1].synchronizer.watermark
 
     @property
+    def reached(self) -> int:
+        return self._nodes[-1].synchronizer.state.reached
+
+    @property
     def heading(self) -> int:
         """In epochs the watermark goes in steps to where the release already is."""
         return self._release.watermark if self._in_epochs and self._release is not None else self.watermark
 
-    @property
-    def pending(self) -> int:
+    def pending(self, tells: Tells | None = None) -> int:
         """Raw tuples in the synchronizers."""
-        return sum(node.held for node in self._nodes)
+        return sum(node.held(tells) for node in self._nodes)
 
     @property
     def state_rows(self) -> int:

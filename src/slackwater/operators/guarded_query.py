@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import ROW, TS, Flags, Words
+from slackwater.core.batch import ROW, TS, Words
 from slackwater.core.errors import UsageError
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
@@ -27,6 +27,7 @@ from slackwater.core.state import (
     NO_LATE,
     NOTHING,
     Emission,
+    InForce,
     Late,
     Observation,
     StateUpdate,
@@ -44,14 +45,13 @@ from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.learned import Learned
 from slackwater.operators.response_time import Responding
+from slackwater.operators.stages import Tells
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
 STATE_VERSION = 10
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 
-Tells = Callable[[Words, Words], Flags]
-"""Of tuples, given by their streams and words, says which somebody tells of."""
 MakeRelease = Callable[[ReleaseSpec, SlackController], Release]
 """Makes the release of a query: one of its own, or a cursor in a log that it shares."""
 
@@ -225,6 +225,16 @@ class GuardedQuery:
         """The watermark alone, without the rest of what `observe` collects."""
         return self._stages.watermark
 
+    @property
+    def reached(self) -> int:
+        """The same, and once the input has ended, as it was before."""
+        return self._stages.reached
+
+    @property
+    def in_force(self) -> InForce:
+        """What the last results had to wait for."""
+        return self._watch.last
+
     def take_resizes(self) -> list[tuple[int, Resize]]:
         """The resizes of windows that follow rates since the last call, each with the number of its node."""
         return [(n, one) for n, log in self._operator.resize_logs() for one in log.take_resizes()]
@@ -287,7 +297,7 @@ class GuardedQuery:
             clocks=release.clocks,
             slack=release.slack,
             watermark=self.watermark,
-            held=self._held() + stages.pending + self.unjudged,
+            held=self._held() + stages.pending(self.tells) + self.unjudged,
             state_rows=self._operator.state_rows,
             epochs=release.epochs,
             idle=release.idle_timeouts,

@@ -29,6 +29,7 @@ from slackwater.operators.contract import Operator
 from slackwater.operators.inputs import BELOW
 from slackwater.operators.output import Output, joined
 from slackwater.operators.projection import ProjectionMaker
+from slackwater.operators.stages import Tells
 
 
 class Node:
@@ -111,10 +112,13 @@ class Node:
     def inputs(self) -> tuple[int, ...]:
         return tuple(self._inputs.tolist())
 
-    @property
-    def held(self) -> int:
-        """Raw tuples that wait here."""
-        return self.synchronizer.held_of(np.flatnonzero(self._inputs != BELOW))
+    def held(self, tells: Tells | None = None) -> int:
+        """Raw tuples that wait here; those alone that somebody tells of."""
+        raw = np.flatnonzero(self._inputs != BELOW)
+        if tells is None:
+            return self.synchronizer.held_of(raw)
+        streams, words = self.synchronizer.held_tuples(raw)
+        return int(np.count_nonzero(tells(self._inputs[streams], words[: self._raw_rows])))
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call."""

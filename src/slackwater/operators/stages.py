@@ -10,12 +10,15 @@ Invariant: every raw tuple is in exactly one pair that `run_stage` yields, as in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from slackwater.core.batch import Batch
+from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.results import OrderingSeen
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
+
+Tells = Callable[[Words, Words], Flags]
+"""Of tuples, given by their streams and words, says which somebody tells of."""
 
 
 class Stages(ABC):
@@ -32,14 +35,18 @@ class Stages(ABC):
         """How far the last operator has come."""
 
     @property
+    def reached(self) -> int:
+        """How far it has come by its inputs; their end is not counted."""
+        return self.watermark
+
+    @property
     def heading(self) -> int:
         """How far the last operator will have come when all pieces of the run have passed; known with the first one."""
         return self.watermark
 
-    @property
     @abstractmethod
-    def pending(self) -> int:
-        """Raw tuples that wait between the release and an operator."""
+    def pending(self, tells: Tells | None = None) -> int:
+        """Raw tuples that wait between the release and an operator; those alone that somebody tells of."""
 
     def note_arrivals(self, batch: Batch) -> bool:
         """Called before arrivals are released; returns whether waiting tuples are to be processed before them."""
@@ -68,5 +75,8 @@ class DirectStage(Stages):
         return self._release.watermark
 
     @property
-    def pending(self) -> int:
+    def reached(self) -> int:
+        return self._release.state.reached
+
+    def pending(self, tells: Tells | None = None) -> int:
         return 0

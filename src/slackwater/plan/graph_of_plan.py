@@ -46,6 +46,7 @@ from slackwater.plan.explain_operators import (
 )
 from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
+from slackwater.plan.fragments import upper
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -217,6 +218,7 @@ class _Builder:
             "quality_stated": self._quality_stated,
             "shard_keys": _shard_keys(plan),
             "one_shard_because": plan.partitioning.why or None,
+            "last_operator": _last_operator(plan),
             "join_orders": [_join_order(order) for order in plan.orders],
         }
         if plan.partitioning.axes:
@@ -225,6 +227,12 @@ class _Builder:
             attributes["parts_by_rows"] = {str(count): _parts(plan, count) for count in TOLD_SHARDS}
         label = "output: counted by second" if plan.count_only else f"output: {', '.join(columns)}"
         self._add(NodeKind.OUTPUT, "", Described(label, attributes, ()), [last])
+
+
+def _last_operator(plan: PhysicalPlan) -> dict[str, Any] | None:
+    """How the last operator is cut, where it is apart from the others."""
+    above = plan.partitioning.above
+    return None if above is None else {"shard_keys": _shard_keys(upper(plan)), "one_shard_because": above.why or None}
 
 
 def _relation_to_stream(out: Out, holds: bool) -> str:
@@ -273,7 +281,7 @@ def _placed(plan: PhysicalPlan) -> str:
     widths = " by ".join(f"{axis['width']:.6g}" for axis in axes)
     columns = ", ".join(f"{alias}.{axis['columns'][alias]}" for alias in (home, other) for axis in axes)
     return (
-        f"on Spark: without a common key, in shards by place: tiles of {widths} on {columns}; a tuple of {home} goes to"
+        f"without a common key, in shards by place: tiles of {widths} on {columns}; a tuple of {home} goes to"
         f" the shard of its tile, one of {other} to those of all tiles within reach"
     )
 
@@ -300,12 +308,22 @@ def _join_order(chosen: JoinOrder) -> dict[str, Any]:
 
 
 def _sharded(plan: PhysicalPlan) -> str:
+    above = plan.partitioning.above
+    if above is None:
+        return f"on Spark: {_cut_into_shards(plan)}"
+    last = _cut_into_shards(upper(plan))
+    return f"on Spark: in two steps; the first {_cut_into_shards(plan)}; the last operator {last}"
+
+
+def _cut_into_shards(plan: PhysicalPlan) -> str:
     if plan.partitioning.axes:
         return _placed(plan)
+    if plan.partitioning.rates and len(plan.inputs) == 1:
+        return "in shards by rows, as partial results"
     if plan.partitioning.rates:
         told = "; ".join(f"of {count} shards, {_cut(plan, count)}" for count in TOLD_SHARDS)
-        return f"on Spark: without a common key, in shards by rows: {told}"
+        return f"without a common key, in shards by rows: {told}"
     keys = _shard_keys(plan)
     if keys is None:
-        return f"on Spark: in one shard, because {plan.partitioning.why}"
-    return f"on Spark: in shards by {', '.join(f'{alias}.{name}' for alias, names in keys.items() for name in names)}"
+        return f"in one shard, because {plan.partitioning.why}"
+    return f"in shards by {', '.join(f'{alias}.{name}' for alias, names in keys.items() for name in names)}"

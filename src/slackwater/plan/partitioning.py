@@ -8,10 +8,9 @@ cell of a grid (`grid.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
-from slackwater.core.batch import ROW
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
@@ -21,7 +20,8 @@ from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.contract import PlannedSpec
-from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.graph import NodeSpec, OperatorGraph
+from slackwater.operators.handing import Handing
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.bands import Band
 from slackwater.operators.join.count_windows import CountWindowJoin
@@ -30,6 +30,7 @@ from slackwater.operators.join.probing import classes_of
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.fragments import all_rows, learned, may_be_cut, upper
 from slackwater.plan.physical import Partitioning, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.tiling import tiled
@@ -37,6 +38,7 @@ from slackwater.quality.registry import STEADY
 
 ShardKeys = list[tuple[int, ...]]
 NO_KEY = "no key is common to all that its operators bring together"
+ALL_MEET = "all rows meet in every window"
 
 
 PLACE, ROWS = "place", "rows"
@@ -46,6 +48,8 @@ PLACE, ROWS = "place", "rows"
 def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None = None) -> Partitioning:
     """How a query is cut into shards, or why it is not; `expected` says what is known of streams beforehand."""
     found, asked = _partitioning(plan, expected or {}), plan.options.shards_by
+    if found.keys is None:
+        found = _in_two(plan, expected or {}, found)
     if asked not in (None, PLACE, ROWS):
         raise UsageError(f"option shards_by = '{asked}': there is {PLACE} and {ROWS}")
     if asked is not None and not found.rates:
@@ -69,9 +73,65 @@ def _partitioning(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Parti
     # Only of a plain join each result hangs on nothing but its own members.
     if type(plan.operator) is not WindowJoin or plan.operator.streams == 1:
         return Partitioning(None, NO_KEY)
-    rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
-    rates = _rates(plan, expected)
-    return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates, plan.options.shards_by))
+    return _without_key(plan, plan.operator, _rates(plan, expected))
+
+
+def _without_key(plan: PhysicalPlan, join: WindowJoin, rates: tuple[float, ...]) -> Partitioning:
+    """A join of all inputs of a plan, by place or by rows."""
+    axes = _axes(join, rates, plan.options.shards_by)
+    return Partitioning(tuple(all_rows(plan, at) for at in range(len(plan.inputs))), rates=rates, axes=axes)
+
+
+def _in_two(plan: PhysicalPlan, expected: Mapping[str, Expected], whole: Partitioning) -> Partitioning:
+    """The same in two fragments, where that can be, else as it is in one shard."""
+    if not may_be_cut(plan):
+        return whole
+    if isinstance(plan.operator, OperatorGraph):
+        lower = _below_the_last(plan, plan.operator, expected)
+    elif plan.options.shards_by == ROWS:
+        lower = Partitioning((all_rows(plan, 0),), rates=(1.0,))
+    else:
+        # Adding up is so quick that another exchange mostly costs more than it saves.
+        return replace(whole, why=f"{whole.why}; OPTIONS (shards_by = 'rows') would cut it")
+    if lower is None:
+        return whole
+    why = learned(plan)
+    return replace(whole, why=f"{whole.why}, and {why}") if why else replace(lower, above=_of_last(upper(plan)))
+
+
+def _below_the_last(plan: PhysicalPlan, graph: OperatorGraph, expected: Mapping[str, Expected]) -> Partitioning | None:
+    """How everything but the last operator is cut; None where that has no common key either. What is read by different
+    inputs of the last operator has keys of its own."""
+    keys = _keys_of_nodes(graph)
+    rows: dict[int, tuple[int, ...]] = {}
+    for one in graph.nodes[-1].inputs:
+        if not reads_node(one):
+            rows[one] = all_rows(plan, one)
+        elif keys[node_of(one)]:
+            rows |= {stream: (row,) for stream, row in keys[node_of(one)][0].rows.items()}
+        else:
+            first = graph.nodes[0].operator
+            plain = len(graph.nodes) == 2 and graph.streams > 1 and graph.nodes[0].inputs == tuple(range(graph.streams))
+            if not plain or type(first) is not WindowJoin:
+                return None
+            return _without_key(plan, first, _rates(plan, expected))
+    return Partitioning(tuple(rows[stream] for stream in range(graph.streams)))
+
+
+def _of_last(last: PhysicalPlan) -> Partitioning:
+    """How what is handed on is cut for the last operator."""
+    operator = last.operator
+    why = one_shard(operator)
+    if why is not None:
+        return Partitioning(None, why)
+    if isinstance(operator, StreamUnion):
+        return Partitioning(tuple(all_rows(last, at) for at in range(len(last.inputs))))
+    keys = shard_keys_of(last)
+    if keys is not None:
+        return Partitioning(tuple(keys))
+    if type(operator) is WindowJoin and operator.streams > 1:
+        return _without_key(last, operator, (1.0,) * operator.streams)
+    return Partitioning(None, ALL_MEET if isinstance(operator, WindowAggregate) else NO_KEY)
 
 
 def _axes(join: WindowJoin, rates: tuple[float, ...], asked: str | None) -> tuple[Band, ...]:
@@ -153,6 +213,12 @@ class _Key:
 
 
 def _of_graph(graph: OperatorGraph) -> _Key | None:
+    keys = _keys_of_nodes(graph)
+    return keys[-1][0] if keys[-1] else None
+
+
+def _keys_of_nodes(graph: OperatorGraph) -> list[list[_Key]]:
+    """Of every node the keys of all that is under it."""
     keys: list[list[_Key]] = []
     for node in graph.nodes:
         keys.append([])
@@ -165,12 +231,14 @@ def _of_graph(graph: OperatorGraph) -> _Key | None:
                 rows = {stream: row for key in chosen for stream, row in key.rows.items()}
                 keys[-1].append(_Key(rows, frozenset(columns)))
                 break
-    return keys[-1][0] if keys[-1] else None
+    return keys
 
 
-def _classes(operator: WindowJoin | WindowAggregate | StreamUnion) -> list[tuple[dict[int, int], list[int]]]:
+def _classes(operator: NodeSpec) -> list[tuple[dict[int, int], list[int]]]:
     """What is equal in all tuples that meet at an operator: per input its row, and the kernel columns that hold it."""
     if one_shard(operator):
+        return []
+    if isinstance(operator, Handing):
         return []
     if isinstance(operator, WindowAggregate):
         # The bounds of the window come before the keys.

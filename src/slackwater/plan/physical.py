@@ -98,6 +98,9 @@ class Partitioning:
     tells which tuples can meet. All words of a tuple choose its part then, or where it is."""
     axes: tuple[Band, ...] = ()
     """Where two inputs are cut by place: the bands that say how near to each other tuples are that meet."""
+    above: Partitioning | None = None
+    """Where a query runs in two fragments (`plan/fragments.py`): how what the lower one hands on is cut for the last
+    operator. All else is said of the lower one."""
 
     def shards(self, asked: int) -> int:
         """How many shards a query runs in if this many are asked for."""

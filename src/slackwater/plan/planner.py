@@ -241,7 +241,8 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
 def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     if count_only:
         raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
-    check_no_join_options(query.options, "joins alone")
+    # How it is cut into shards is checked where that is found out.
+    check_no_join_options(replace(query.options, shards_by=None), "joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

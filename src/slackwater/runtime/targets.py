@@ -11,6 +11,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, completed
 from slackwater.core.time import parse_duration
 from slackwater.language.clauses import parse_quality
+from slackwater.plan.fragments import learned
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 
@@ -109,9 +110,11 @@ def settable(
     quality = completed(asked, now or plan.quality, plan.quality)
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
+        above = plan.partitioning.above is not None and learned(replace(plan, quality=quality)) is not None
+        where = "a new checkpoint, in one shard" if above else "the same checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
-            f" again WITH {quality} on the same checkpoint"
+            f" again WITH {quality} on {where}"
         )
     # What does not go with the options of the query is refused here, and not in every shard.
     controller_for(quality, plan.options, plan.windows)

@@ -62,6 +62,12 @@ class StageState:
         """Those of these streams."""
         return int(np.count_nonzero(np.isin(self.buffers.stream[self._slots()], streams)))
 
+    def tuples_of(self, streams: Words) -> tuple[Words, Words]:
+        """The tuples of these streams: the stream of each, and their words."""
+        slots = self._slots()
+        slots = slots[np.isin(self.buffers.stream[slots], streams)]
+        return self.buffers.stream[slots], self.buffers.pool[:, slots]
+
     def waiting_told(self, tells: Callable[[Words, Words], Flags]) -> int:
         """Those that somebody tells of, given their streams and words."""
         slots = self._slots()
@@ -69,7 +75,12 @@ class StageState:
 
     @property
     def watermark(self) -> int:
-        return AFTER_ALL if self.ended else int(self.clock.scalars[st.WATERMARK])
+        return AFTER_ALL if self.ended else self.reached
+
+    @property
+    def reached(self) -> int:
+        """Where the watermark stands, or stood when the input ended."""
+        return int(self.clock.scalars[st.WATERMARK])
 
     def reserve(self, count: int) -> None:
         """Reserve space to hold this many more tuples."""

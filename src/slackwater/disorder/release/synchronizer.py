@@ -88,6 +88,10 @@ class NodeSynchronizer(ABC):
         """Tuples of these inputs that are held."""
         return self.state.waiting_of(streams)
 
+    def held_tuples(self, streams: Words) -> tuple[Words, Words]:
+        """Those tuples themselves: their inputs, and their words."""
+        return self.state.tuples_of(streams)
+
     def held_times(self) -> Words:
         """The event times of what is held, in no order."""
         return self.state.times()

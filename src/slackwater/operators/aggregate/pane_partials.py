@@ -53,8 +53,9 @@ def pay(spec: WindowAggregate, words: Words) -> bool:
     return words.shape[1] >= AT_ONCE and partials_of(spec, words[:, :AT_ONCE]) is not None
 
 
-def partials_of(spec: WindowAggregate, words: Words) -> Words | None:
-    """Tuples, of shape (rows, tuples), as partials of shape (KEY + keys + width, partials); None: not worth it."""
+def partials_of(spec: WindowAggregate, words: Words, fewest: int = FEWEST_TUPLES) -> Words | None:
+    """Tuples, of shape (rows, tuples), as partials of shape (KEY + keys + width, partials); None: not worth it, for a
+    partial would stand for fewer than so many of them."""
     counted = Layout.of((*spec.aggregates, AggregateSpec("COUNT")))
     tables = GrowingTables(program_for(counted), len(spec.keys), counted.width, ())
     tables.scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
@@ -66,9 +67,16 @@ def partials_of(spec: WindowAggregate, words: Words) -> Words | None:
         end = min(begin + AT_ONCE, words.shape[1])
         tables.reserve(end - begin)
         fill_panes(tables.now, spec.grid, new, begin, end)
-        if FEWEST_TUPLES * int(tables.scalars[st.PARTIALS]) > end:
+        if fewest * int(tables.scalars[st.PARTIALS]) > end:
             return None
     return _gathered(tables, spec, counted)
+
+
+def all_partials_of(spec: WindowAggregate, words: Words) -> Words:
+    """The same, however few tuples a partial stands for."""
+    found = partials_of(spec, words, fewest=0)
+    assert found is not None
+    return found
 
 
 def _gathered(tables: GrowingTables, spec: WindowAggregate, counted: Layout) -> Words:

@@ -14,11 +14,13 @@ from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.core.time import MINUTE
 from slackwater.disorder.controllers import SlackController
 from slackwater.operators.composed.error import ComposedError
+from slackwater.operators.composed.gathering import Gathering
 from slackwater.operators.composed.recall import ComposedRecall
 from slackwater.operators.composed.true_rows import TrueRows
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
+from slackwater.operators.handing import PanePartials
 from slackwater.operators.inputs import node_of
 from slackwater.quality.recall.steady import ControllerConfig
 from slackwater.quality.registry import controller_for, usual_interval
@@ -37,6 +39,15 @@ def _(
     spec: OperatorGraph, operator: GraphOperator, quality: Quality, options: Options, windows: Sequence[int]
 ) -> SlackController:
     return composed_controller(quality, options, operator, spec.streams)
+
+
+@controller_of.register
+def _(
+    spec: PanePartials, operator: Operator, quality: Quality, options: Options, windows: Sequence[int]
+) -> SlackController:
+    if isinstance(quality, RelativeError):
+        return Gathering(quality, options, spec.aggregate.watched)
+    return controller_for(quality, options, windows)
 
 
 def retention_of(options: Options) -> int:

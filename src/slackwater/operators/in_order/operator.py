@@ -28,7 +28,7 @@ from slackwater.operators.in_order.join import OrderedJoin, OrderedNode
 from slackwater.operators.in_order.strategy import Strategy
 from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.output import Output
-from slackwater.operators.stages import Stages
+from slackwater.operators.stages import Stages, Tells
 from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
@@ -113,10 +113,9 @@ class OrderedOperator(Operator, Stages):
     def watermark(self) -> int:
         return self.node.synchronizer.watermark if self.synchronizes_here else self._behind.watermark
 
-    @property
-    def pending(self) -> int:
+    def pending(self, tells: Tells | None = None) -> int:
         """Tuples in the synchronizer, where it stands by itself."""
-        return self.node.synchronizer.held if self.synchronizes_here else 0
+        return self.node.held(tells) if self.synchronizes_here else 0
 
     @property
     def state_rows(self) -> int:

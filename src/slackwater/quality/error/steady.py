@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.batch import TS
+from slackwater.core.batch import TS, Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.outlook import Outlook
@@ -197,6 +197,11 @@ class SteadyError(WatchesWindows):
         self._pending = arrived
         if self._models:
             self._modelled.absorb(arrived.words)
+
+    def learn_sums(self, sums: Words) -> None:
+        """As `learn`, of arrivals that came before the clock had passed them, as sums."""
+        self._catch_up()
+        self._losses.absorb_sums(sums, self._allowed)
 
     def _catch_up(self) -> None:
         """Note the arrivals that wait for the next choice."""

@@ -151,6 +151,22 @@ def absorb(w: Watch, b: Ledger, words: Words, floats: Floats, behind: Words, beg
     return words.shape[1]
 
 
+@in_place
+def absorb_sums(w: Watch, b: Ledger, sums: Words, floats: Floats, begin: int) -> int:
+    """Note sums of arrivals of one group that came before the clock had passed them, as `WindowLosses.sums_of` has
+    them; returns how many were noted before the table was full, or a piece in the way that is needed."""
+    for i in range(begin, sums.shape[1]):
+        piece = sums[0, i]
+        if b.totals.used[RECORDS] == len(b.totals.records) or (piece | 1) - len(b.totals.lines) >= b.marks[NEEDED]:
+            return i
+        b.marks[CLOCK] = max(b.marks[CLOCK], sums[1, i])
+        r = found_or_made(b.totals, piece, 0)
+        if r != NONE:
+            for c in range(b.totals.sums.shape[1]):
+                b.totals.sums[r, c] += floats[2 + c, i]
+    return sums.shape[1]
+
+
 @inner
 def note_late(w: Watch, b: Ledger, words: Words, floats: Floats, i: int, group: int, clock: int) -> None:
     """Tuple i came at this clock: note it with all its windows that had ended, as far back as retention reaches."""

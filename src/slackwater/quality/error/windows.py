@@ -18,6 +18,7 @@ import numpy.typing as npt
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.quality import RelativeError
+from slackwater.core.schema import NULL_WORD
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, SlackController
 from slackwater.disorder.meters import AnswerLog, Asked, Measurable, QualityMeter, Watched
@@ -35,6 +36,7 @@ from slackwater.quality.error.window_losses import (
     Ledger,
     Watch,
     absorb,
+    absorb_sums,
     coverage_of,
     reach,
 )
@@ -133,6 +135,34 @@ class WindowLosses:
             done = absorb(self.watch, self.ledger, words, words.view(np.float64), arrived.behind, done, slack)
             if done < words.shape[1]:
                 self.reserve(int(words[TS, done]), allowed)
+
+    @staticmethod
+    def sums_of(watched: Watched, words: Words) -> Words:
+        """Arrivals of one group as sums by piece, for `absorb_sums`: the piece, its newest event time, and the bits of
+        each component."""
+        ts, slide = words[TS], watched.slide
+        in_slide = ts // slide
+        pieces, which = np.unique(2 * in_slide + (ts - in_slide * slide >= watched.range % slide), return_inverse=True)
+        newest = np.full(len(pieces), BEFORE_ALL)
+        np.maximum.at(newest, which, ts)
+        sums: list[npt.NDArray[Any]] = [
+            np.bincount(which, minlength=len(pieces)).astype(np.float64),
+            np.zeros(len(pieces)),
+        ]
+        for row, is_float in dict.fromkeys((a.row, a.is_float) for a in watched.aggregates if a.row >= 0):
+            values = words[row].view(np.float64) if is_float else words[row].astype(np.float64)
+            known = ~np.isnan(values) if is_float else words[row] != NULL_WORD
+            sums.append(np.bincount(which[known], minlength=len(pieces)).astype(np.float64))
+            sums.append(np.bincount(which[known], values[known], minlength=len(pieces)))
+        return np.vstack([pieces, newest, np.stack(sums).view(np.int64)])
+
+    def absorb_sums(self, sums: Words, allowed: Floats) -> None:
+        """Note sums of arrivals that came before the clock had passed them."""
+        sums, done = np.ascontiguousarray(sums), 0
+        while done < sums.shape[1]:
+            done = absorb_sums(self.watch, self.ledger, sums, sums.view(np.float64), done)
+            if done < sums.shape[1]:
+                self.reserve(int(sums[1, done]), allowed)
 
     def reserve(self, ts: int, allowed: Floats) -> None:
         """Make room in the tables for a tuple of this event time: count the windows in its way, or tidy up."""

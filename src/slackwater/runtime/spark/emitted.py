@@ -12,6 +12,7 @@ import time as wall
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -28,6 +29,7 @@ from slackwater.runtime.spark.output_schema import METRICS, result_schema
 from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
 from slackwater.runtime.spark.progress.reading import observed_name
 from slackwater.runtime.spark.state.emitters import EMITTED, NOTE, ResultRows
+from slackwater.runtime.spark.state.fragments import stages_of
 from slackwater.runtime.spark.state.host import Hosted, Output
 from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.state.stage import staged
@@ -74,7 +76,7 @@ class Program:
     def emitted(self) -> DataFrame:
         """Everything, as lines with the key of a query and a kind, with metrics observed."""
         packed, hosted = self._packed()
-        out = staged(packed, hosted, self.cut.labels, self.cut.tasks, self.root, EMITTED)
+        out = self._staged(packed, hosted, EMITTED)
         return self._observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
 
     def results(self) -> DataFrame:
@@ -84,12 +86,21 @@ class Program:
         schema = arrow_schema(from_arrow_schema(result_schema(member.plan)))
         emits = from_arrow_schema(schema).add(NOTE, "string")
         rows = replace(hosted, emitter=ResultRows(schema))
-        out = staged(packed, rows, self.cut.labels, self.cut.tasks, self.root, emits)
+        out = self._staged(packed, rows, emits)
         return self._observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
 
     def _observed(self, out: DataFrame, note: Column) -> DataFrame:
         # A batch has no progress to look at, and over Connect PySpark 3.5 cannot carry lists.
         return out if self.root is None else out.observe(observed_name(), fn.collect_list(note).alias("shards"))
+
+    def _staged(self, packed: DataFrame, hosted: Hosted, emits: Any) -> DataFrame:
+        """What shards emit: in one stage, or in two where a query has fragments."""
+        lower, upper = stages_of(hosted)
+        labels, tasks, root = self.cut.labels, self.cut.tasks, self.root
+        if upper is None:
+            return staged(packed, lower, labels, tasks, root, emits)
+        lines = staged(packed, lower, labels, tasks, root, PACKED)
+        return staged(lines, upper, labels, tasks, None if root is None else root.above(), emits)
 
     def _packed(self) -> tuple[DataFrame, Hosted]:
         """The lines that go to shards, and what hosts these."""

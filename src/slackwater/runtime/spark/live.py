@@ -75,7 +75,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             side_output=BufferedSideOutput(plan, Codebook()),
         )
         self._shards = 0
-        self._reported: dict[int, QueryProgress] = {}
+        self._reported: dict[tuple[int, bool], QueryProgress] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1
 
@@ -120,8 +120,9 @@ class SparkLiveQuery(Handle[pa.Table]):
                 self._fresh.add(self._times(out.results), out.results)
             for table in out.side_output:
                 self._side_output.add_rows(table)
-            self._reported |= {one.shards[0].shard: one for one in out.shards}
-            if len(self._reported) == self._shards:
+            self._reported |= {one.shards[0].place: one for one in out.shards}
+            # The last operator may have shards of its own, which report with the others.
+            if len(self._reported) >= self._shards:
                 self._fresh.settle(min(one.observed.watermark for one in self._reported.values()))
             self._add_rows(rows)
             self._read_progress()
@@ -147,7 +148,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Take over the clocks that the shards tell; they all know the same."""
         if not self._reported:
             return
-        clocks, now = next(iter(self._reported.values())).observed.clocks, self._now()
+        clocks, now = max((one.observed.clocks for one in self._reported.values()), key=len), self._now()
         known = [clock for clock in clocks if clock != BEFORE_ALL]
         if known:
             self._source_clocks.begin(min(known), now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 from urllib.parse import quote
 from zlib import crc32
 
@@ -50,6 +51,13 @@ class KeyGroups:
         return (labels[first:] + labels[:first])[:wanted]
 
 
+class Fragment(Protocol):
+    """A part of a query that runs in two stages."""
+
+    def shard(self, one: Member, label: int, plan: PhysicalPlan, **more: Any) -> Any:
+        """An empty shard of it; `more` is what every shard is given."""
+
+
 @dataclass(frozen=True)
 class Member:
     """One query of a set."""
@@ -66,6 +74,8 @@ class Member:
     """Whether the silence of its streams is timed by the clock on the wall."""
     shares: str = ""
     """What those that it is hosted with have in common; empty where it is hosted alone."""
+    fragment: Fragment | None = None
+    """Which part of the query this is; None: all of it."""
 
     @property
     def key(self) -> str:

@@ -48,6 +48,9 @@ TAPPED = "tapped"
 """The readers of a line with rows of a source as they were read, for the driver; its header names the source."""
 NOW = "now"
 """The readers of a line whose part is the time of the clock on the wall, in microseconds."""
+PASSED = "passed"
+"""The readers of a line that a stage below has emitted for others, and that the one above hands on: its header has the
+key of the query, the kind and the note."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from slackwater.core.quality import Complete, Delay, NoWait
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import has_partials
+from slackwater.operators.handing import PanePartials
 from slackwater.plan.physical import PhysicalPlan
 
 SAMPLE = 1024
@@ -62,7 +63,7 @@ class Within(NamedTuple):
 
 def aggregate_of(plan: PhysicalPlan) -> WindowAggregate | None:
     """The operator of a plan, where it can do with partials: nobody learns from its tuples, and all share one clock."""
-    operator = plan.operator
+    operator = plan.operator.aggregate if isinstance(plan.operator, PanePartials) else plan.operator
     if type(operator) is not WindowAggregate or not has_partials(operator) or plan.relation_to_stream is not None:
         return None
     fixed = isinstance(plan.quality, Delay | NoWait | Complete)

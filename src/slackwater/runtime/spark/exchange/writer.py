@@ -159,7 +159,7 @@ def lines_of(
     if (~good).any():
         away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons, unparsed))
     blocks = []
-    for own in _split(packing, words, keep):
+    for own in split(packing, words, keep):
         tuples, partials = (own, None) if told is None else _with_partials(packing, own, told.within, codebook)
         written = write_block(tuples, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append((written if tuples.shape[1] else None, partials))
@@ -198,7 +198,7 @@ def _with_partials(packing: Packing, own: Words, within: Within, codebook: Codeb
     return own[:, ~inside], write_block(found, text_keys(packing.aggregate, packing.text_rows), codebook)
 
 
-def _split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
+def split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
     """The words that are kept, by shard or part, each in their order."""
     parts = packing.parts
     if parts == 1:

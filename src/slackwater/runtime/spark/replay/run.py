@@ -65,7 +65,7 @@ class SparkRun(RecordedRun):
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "epochs").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._reported: dict[int, QueryProgress] = {}
+        self._reported: dict[tuple[int, bool], QueryProgress] = {}
         self._begun = self._seconds = 0.0
         self._delays: Buckets = {}
 
@@ -162,7 +162,7 @@ class SparkRun(RecordedRun):
 
     def _noted(self, number: int) -> epoch_log.EpochLog:
         out = epoch_log.read(self._folder / "epochs", number)
-        self._reported |= {one.shards[0].shard: one for one in out.shards}
+        self._reported |= {one.shards[0].place: one for one in out.shards}
         new = total(out.shards)
         if new is not None:
             self.resizes += new.resizes
@@ -192,8 +192,7 @@ class SparkRun(RecordedRun):
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
         # All shards hear the same headers.
-        reported = next(iter(self._reported.values()), None)
-        return () if reported is None else reported.wrong_clocks
+        return next((one.wrong_clocks for one in self._reported.values() if one.wrong_clocks), ())
 
     @property
     def seconds(self) -> float:

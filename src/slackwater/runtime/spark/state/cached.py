@@ -16,7 +16,7 @@ from typing import NamedTuple
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.language.clauses import parse_quality
-from slackwater.operators.guarded_query import Tells
+from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.packing import FoldersRead
 from slackwater.runtime.spark.exchange.partials import PartialsHeader
@@ -147,17 +147,20 @@ class TaskState:
             return place.shard
         entries = self.all.get(key, [])
         targets = Targets.among(entries, clause(member.plan.quality)).asked(target)
-        shard = Shard(
-            aimed(member.plan, targets),
-            member.text_rows,
-            member.structure,
+        plan = aimed(member.plan, targets)
+        make: Callable[..., Shard] = partial(Shard, plan, member.text_rows, member.structure)
+        if member.fragment is not None:
+            make = partial(member.fragment.shard, member, label, plan)
+        shard = make(
             targets=targets,
             tells=_told_by(member, label),
             tuples_of=_tuples_of(member, label, read),
             among_shards=len(member.shards) > 1,
         )
-        if entries:
-            shard.restore(entry for entry in entries if not is_status(entry))
+        known = [entry for entry in entries if not is_status(entry)]
+        if known:
+            # A query that failed in its first micro-batch has a status alone.
+            shard.restore(known)
         return shard
 
     def missed_by_group(self, group: Group, label: int) -> bool:

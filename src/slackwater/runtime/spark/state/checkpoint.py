@@ -51,6 +51,8 @@ def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, timed
     }
     parts |= {f"columns read from {one.stream.alias}": described(_shipped(one)) for one in plan.inputs}
     parts |= {"windows, keys or conditions": described(_kept_by(plan)), "unit of time": time_unit}
+    if plan.partitioning.above is not None and len(labels) > 1:
+        parts["steps it runs in"] = 2
     cut = plan.partitioning.cut(len(labels))
     if isinstance(cut, Tiling):
         parts[TILES] = described({"axes": cut.axes, "widths": cut.widths})

@@ -24,7 +24,6 @@ from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
-from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE
 from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead
 from slackwater.runtime.spark.exchange.partials import aggregate_of
@@ -32,7 +31,7 @@ from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.members import Member
-from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
@@ -54,8 +53,6 @@ from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import run_of_task, task_number
 from slackwater.runtime.spark.state.shard import KEPT, Shard
 from slackwater.runtime.targets import FAMILIES
-from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import result_tables
 
 Output = tuple[str, str]
 """The key of a query, and a kind of rows."""
@@ -100,7 +97,8 @@ class Host:
             state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
         except MissingStateError as missing:
             raise self._refusal(log) or missing from None
-        reports = Reports(log, any(map(chooses_together, self._hosted.members)))
+        learning = list(filter(chooses_together, self._hosted.members))
+        reports = Reports(log, bool(learning), any(one.fragment is not None for one in learning))
         changes: list[StateUpdate] = []
         places: dict[Key, Place] = {}
         groups: dict[Key, GroupPlace] = {}
@@ -184,7 +182,7 @@ class Host:
 
 def chooses_together(member: Member) -> bool:
     """Whether the shards of a query may have a slack in common that they learn."""
-    return len(member.shards) > 1 and type(member.plan.quality) in FAMILIES
+    return (len(member.shards) > 1 or member.fragment is not None) and type(member.plan.quality) in FAMILIES
 
 
 class Turn:
@@ -222,7 +220,7 @@ class Turn:
         after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
         after = replace(after, now=self._now)
         shard = self._shard(target)
-        shard.hear(reports.heard(self.key, shard.plan.learning_key) if shard.shares else ())
+        shard.hear(reports.heard(self.key, shard.learning_key) if shard.shares else ())
         if after.failure is None and not after.paused:
             if self._hosted.apart:
                 try:
@@ -242,6 +240,7 @@ class Turn:
                 yield from rejected_rows(self.key, self._delivery)
                 shard.pass_by(self._delivery.blocks, self._now)
             self.changes = self._reported(shard, reports)
+        yield from shard.closing(self.key)
         if after != self._before:
             self.changes.append(after.as_update())
         self.place = Place(shard, after)
@@ -249,7 +248,7 @@ class Turn:
 
     def _reported(self, shard: Shard, reports: Reports) -> list[StateUpdate]:
         """What is to be written once it is noted what the shard reports; a report changes what it knows."""
-        reports.note(ReportOf(self.label, self.key, shard.plan.learning_key), shard.report())
+        reports.note(ReportOf(self.label, self.key, shard.learning_key), shard.report())
         return list(shard.snapshot_delta())
 
     @property
@@ -266,9 +265,7 @@ class Turn:
             emissions = shard.epoch(self._delivery.blocks, self._now, end)
         else:
             emissions = shard.on_processing_time(self._now)
-        for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
-            if table.num_rows:
-                yield Emitted(self.key, ROWS, rows=plain_text([table])[0])
+        yield from shard.given(self.key, emissions)
         for kind, table in shard.side_output.take_tables():
             if kind == LATE:
                 shard.note_late(table)

@@ -124,7 +124,7 @@ def _summed(words: Words, counts: Floats) -> tuple[Words, Floats]:
 def key_columns(plan: PhysicalPlan) -> tuple[KeyColumn, ...]:
     """The columns of the key by which a query is cut, named as the first input has them; none where there is no key."""
     keys = plan.partitioning.keys
-    if keys is None or plan.partitioning.rates:
+    if keys is None or plan.partitioning.rates or len(set(map(len, keys))) > 1:
         return ()
     return tuple(
         KeyColumn(*_named(plan.inputs[0], row), np.array([rows[place] for rows in keys], np.int64))

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
-from slackwater.runtime.spark.exchange.packing import NOW, TAPPED
+from slackwater.runtime.spark.exchange.packing import NOW, PASSED, TAPPED
 from slackwater.runtime.spark.exchange.shared import FAILED
 from slackwater.runtime.spark.exchange.writer import UNCOUNTED
+from slackwater.runtime.spark.state.emitters import Emitted
 from slackwater.runtime.spark.state.shard import Block
 
 HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
@@ -67,12 +68,15 @@ class Inbox:
 
     def __init__(self, members: Sequence[Reader], batches: Iterable[pa.RecordBatch]) -> None:
         self._members = members
-        self._messages: list[Message] = []
+        self.messages: list[Message] = []
+        """Control messages, for whoever hears them."""
         self._headers: dict[Lot, _Header] = {}
         self._tuples: dict[int, dict[Lot, _Tuples]] = defaultdict(dict)
         self._readers: dict[str, dict[str, list[int]]] = {}
         self.tapped: list[tuple[str, Any]] = []
         """Rows of sources on their way to the driver."""
+        self.passed: list[Emitted] = []
+        """What a stage below has emitted for others."""
         self.now: int | None = None
         """The time of the clock on the wall, in microseconds, where it came."""
         for batch in batches:
@@ -84,7 +88,10 @@ class Inbox:
         columns = (batch.column(name).to_pylist() for name in names)
         for shard, readers, part, header, block, partials, away in zip(*columns, *bytes_of, strict=True):
             if readers is None:
-                self._messages.append(Message.of_json(header))
+                self.messages.append(Message.of_json(header))
+            elif readers == PASSED:
+                query, kind, note = json.loads(header)
+                self.passed.append(Emitted(query, kind, note, block=None if block is None else block.to_pybytes()))
             elif readers == NOW:
                 self.now = part if self.now is None else max(self.now, part)
             elif readers == TAPPED:
@@ -101,7 +108,7 @@ class Inbox:
         """What there is for one shard, by the keys of queries; nothing for those that have no shard there."""
         found: dict[str, Delivery] = {}
         mine = {one.key: label == one.shards[0] for one in self._members if label in one.shards}
-        for message in self._messages:
+        for message in self.messages:
             for key in mine if message.kind == END else mine.keys() & {message.key}:
                 if message.kind in HEARD:
                     found.setdefault(key, Delivery()).messages.append(message)

@@ -23,6 +23,10 @@ WHOLE = 1 << 62
 """A page of a file may be of any size."""
 
 
+ABOVE = "above"
+"""The folder of the state of a second stage, in that of the first."""
+
+
 class Share(NamedTuple):
     """Which of the tasks that run at the same time this is."""
 
@@ -59,6 +63,13 @@ class TaskLog:
             return []
         tasks = self._before or self._share.tasks
         return [store_at(self._folder, Share(task, tasks).folder) for task in range(tasks)]
+
+    def stores_above(self) -> list[Store]:
+        """Those of a second stage, which ran it as well."""
+        if self._folder is None:
+            return []
+        above, tasks = inside(self._folder, ABOVE), self._before or self._share.tasks
+        return [store_at(above, Share(task, tasks).folder) for task in range(tasks)]
 
     def look_back(self) -> None:
         """Find out with how many tasks the last micro-batch ran."""

@@ -35,8 +35,9 @@ class ReportOf(NamedTuple):
 class Reports:
     """The reports of one micro-batch, as one task reads and writes them; `wanted` says whether any query has some."""
 
-    def __init__(self, log: TaskLog, wanted: bool) -> None:
-        self._log, self._wanted = log, wanted
+    def __init__(self, log: TaskLog, wanted: bool, above: bool = False) -> None:
+        """`above`: those of a second stage are heard as well."""
+        self._log, self._wanted, self._above = log, wanted, above
         self._heard: dict[ReportOf, Report] | None = None
         self._made: dict[ReportOf, Report] = {}
 
@@ -73,6 +74,7 @@ class Reports:
             self._heard = {}
             before = self._log.micro_batch - 1
             stores = self._log.stores_before() if before >= 0 else []
+            stores += self._log.stores_above() if before >= 0 and self._above else []
             with ThreadPoolExecutor(READING_AT_ONCE) as pool:
                 for found in pool.map(lambda one: _read(one, before), stores):
                     self._heard |= found

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pyspark import TaskContext
 
 from slackwater.core.errors import SlackwaterError, writing
+from slackwater.runtime.spark.state.layouts import ABOVE
 from slackwater.runtime.spark.store import At, inside
 
 QUERY, MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -31,6 +32,12 @@ class StateRoot:
     """None: the folder itself; else this name in the folder of the streaming query that runs."""
     made: bool = True
     """Whether this machine makes the folder, so that a worker which lacks it does not share it."""
+
+    def above(self) -> StateRoot:
+        """That of a second stage."""
+        if self.within is not None:
+            return replace(self, within=f"{self.within}/{ABOVE}")
+        return replace(self, folder=inside(self.folder, ABOVE))
 
     def make(self) -> None:
         """Make the folder, where it is one of this machine."""

@@ -28,21 +28,25 @@ from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import IdleOptions, QueryProgress, Sample
 from slackwater.operators.aggregate.pane_partials import TUPLES, text_keys
-from slackwater.operators.guarded_query import Tells
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.driver import Driver
+from slackwater.runtime.driver import Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.exchange.partials import PartialsHeader, Within, aggregate_of
+from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
+from slackwater.runtime.spark.state.emitters import Emitted
 from slackwater.runtime.spark.state.hot_keys import HotKeys
 from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.runtime.watching import progress_of
 from slackwater.runtime.words_held import words_held
+from slackwater.sinks.folder import plain_text
+from slackwater.sinks.rows import result_tables
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS, SAME_HASH
 
@@ -87,7 +91,7 @@ class Shard:
     """Whether other shards of the query choose slack with this one."""
 
     def __post_init__(self) -> None:
-        self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
+        self.kernel = self._new_kernel()
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
@@ -116,6 +120,14 @@ class Shard:
         self._counts_rows = False
         self._saved = False
 
+    def _new_kernel(self) -> Pipeline:
+        return kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
+
+    @property
+    def learning_key(self) -> str:
+        """What must be the same for a report to be understood."""
+        return self.plan.learning_key
+
     def hear(self, reports: Sequence[Report]) -> None:
         """What all shards have reported of the last micro-batch that the query took part in."""
         if self.shares:
@@ -124,6 +136,16 @@ class Shard:
     def report(self) -> Report:
         """What this one has observed since then."""
         return self.kernel.release.report()
+
+    def given(self, query: str, emissions: Iterable[Emission]) -> Iterator[Emitted]:
+        """What is emitted as rows of results."""
+        for table in result_tables(self.plan, self.codebook, with_results(emissions)):
+            if table.num_rows:
+                yield Emitted(query, ROWS, rows=plain_text([table])[0])
+
+    def closing(self, query: str) -> Iterator[Emitted]:
+        """What a micro-batch that the query takes part in ends with, whether it rests or not."""
+        return iter(())
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""

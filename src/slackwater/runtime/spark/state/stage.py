@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from slackwater.runtime.spark.folders import TaskFiles
+from slackwater.runtime.spark.state.emitters import said
 from slackwater.runtime.spark.state.host import Host, Hosted
 from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.layouts import ONE_TASK, Share, TaskLog
@@ -87,6 +88,8 @@ def run_shards(
     share: Share = ONE_TASK,
 ) -> Iterator[pa.RecordBatch]:
     """One micro-batch of these shards, all of one task."""
-    host = Host(hosted, Inbox((*hosted.members, *hosted.groups), batches), TaskFiles(number, share))
+    inbox = Inbox((*hosted.members, *hosted.groups), batches)
+    host = Host(hosted, inbox, TaskFiles(number, share))
     log = TaskLog(folder, share, number, Writer(run_of_task(), hosted.name))
-    yield from hosted.emitter.batches(chain(host.run(labels, log), host.written()))
+    passed = chain(inbox.passed, map(said, inbox.messages) if hosted.emitter.forwards else ())
+    yield from hosted.emitter.batches(chain(passed, host.run(labels, log), host.written()), share.task)

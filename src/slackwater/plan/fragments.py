@@ -1,0 +1,79 @@
+"""A query that runs in two fragments: where no key is common to all that its operators bring together, the last one is
+cut off, and the shards of what is below hand on their rows to shards of its own.
+
+Invariant: both fragments together give what the query gives in one shard. All shards of the lower one have the same
+watermark after a micro-batch, and have handed on every row up to it and none beyond. So the upper one waits for nobody,
+and no row from below comes late to it; a tuple of a stream that the last operator reads itself is late there iff it was
+late below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.core.batch import ROW
+from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
+from slackwater.core.results import DSTREAM
+from slackwater.disorder.release.state import NO_PARTITION
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.pane_partials import has_partials
+from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.handing import Handing, PanePartials
+from slackwater.plan.physical import ONE_SHARD, PhysicalPlan
+from slackwater.quality.error.answers import EXACT
+from slackwater.quality.registry import STEADY
+
+
+def may_be_cut(plan: PhysicalPlan) -> bool:
+    """Whether a query that has no common key has a last operator that can run apart from the others: one above others,
+    or an aggregate of a stream with partial results."""
+    operator = plan.operator
+    if isinstance(operator, OperatorGraph):
+        # The events of a combination are told apart by their numbers, which are those of one shard.
+        return plan.options.size_by is None
+    alone = type(operator) is WindowAggregate and not operator.keys and has_partials(operator)
+    return alone and plan.query.out.kind != DSTREAM
+
+
+def learned(plan: PhysicalPlan) -> str | None:
+    """Why a query that may be cut is not: its target."""
+    if isinstance(plan.quality, Delay | NoWait | Complete):
+        return None
+    operator = plan.operator
+    if isinstance(plan.quality, RelativeError) and isinstance(operator, WindowAggregate):
+        # Of an aggregate of a stream, what sums tell of adds up.
+        exact = all(one.function in EXACT for one in operator.watched.aggregates)
+        if exact and plan.options.controller in (None, STEADY):
+            return None
+    return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
+
+
+def all_rows(plan: PhysicalPlan, stream: int) -> tuple[int, ...]:
+    """The rows that choose a shard where any will do: all but the number of a tuple."""
+    return tuple(row for row in range(plan.inputs[stream].rows) if row != ROW)
+
+
+def lower(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan of the lower fragment: everything but the last operator, whose tuples are handed on."""
+    operator = plan.operator
+    made: OperatorGraph | PanePartials
+    if isinstance(operator, OperatorGraph):
+        top = operator.nodes[-1]
+        handing = GraphNode(Handing(len(top.inputs), top.operator.rows), top.inputs)
+        made = OperatorGraph((*operator.nodes[:-1], handing), operator.streams, operator.rows)
+    else:
+        assert isinstance(operator, WindowAggregate)
+        made = PanePartials(operator)
+    return replace(plan, operator=made, outputs=(), emitted=())
+
+
+def upper(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan of the upper fragment: the last operator over what is handed on, as if that were streams."""
+    last = plan.nodes[-1] if plan.nodes else plan
+    return replace(
+        last,
+        inputs=tuple(replace(one, position=at, partition_slot=NO_PARTITION) for at, one in enumerate(last.inputs)),
+        query=plan.query, quality=plan.quality, nodes=(), weights=plan.weights[-1:],
+        options=replace(plan.options, clock_by=None, idle_timeout=None, idle_after=None),
+        partitioning=plan.partitioning.above or ONE_SHARD,
+    )  # fmt: skip
