@@ -117,7 +117,8 @@ def test_what_partitions_cost_where_they_are_packed_grows_with_their_number_and_
         return min(costs)
 
     seconds_of(100)
-    assert seconds_of(24_000) < 16 * seconds_of(3_000)
+    # By their square it would be 64 times as much.
+    assert seconds_of(24_000) < 30 * seconds_of(3_000)
 
 
 @given(some=st.lists(st.tuples(*[st.none() | st.text('a,"=\\NUL ', max_size=6)] * 2), min_size=2, max_size=2))

@@ -53,9 +53,10 @@ def pay(spec: WindowAggregate, words: Words) -> bool:
     return words.shape[1] >= AT_ONCE and partials_of(spec, words[:, :AT_ONCE]) is not None
 
 
-def partials_of(spec: WindowAggregate, words: Words, fewest: int = FEWEST_TUPLES) -> Words | None:
+def partials_of(spec: WindowAggregate, words: Words, fewest: int | None = None) -> Words | None:
     """Tuples, of shape (rows, tuples), as partials of shape (KEY + keys + width, partials); None: not worth it, for a
     partial would stand for fewer than so many of them."""
+    least = FEWEST_TUPLES if fewest is None else fewest
     counted = Layout.of((*spec.aggregates, AggregateSpec("COUNT")))
     tables = GrowingTables(program_for(counted), len(spec.keys), counted.width, ())
     tables.scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
@@ -67,7 +68,7 @@ def partials_of(spec: WindowAggregate, words: Words, fewest: int = FEWEST_TUPLES
         end = min(begin + AT_ONCE, words.shape[1])
         tables.reserve(end - begin)
         fill_panes(tables.now, spec.grid, new, begin, end)
-        if fewest * int(tables.scalars[st.PARTIALS]) > end:
+        if least * int(tables.scalars[st.PARTIALS]) > end:
             return None
     return _gathered(tables, spec, counted)
 

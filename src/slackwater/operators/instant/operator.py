@@ -215,7 +215,7 @@ class InstantOperator(Operator):
                 if entry.key == "adapting":
                     self._adapting.restore(saved)
                 else:
-                    self._passed, self._next = saved["passed"], saved["next"]
+                    self._passed, self._next = saved["passed"], saved.get("next", 0)
             elif entry.value is None:
                 self._chunks.pop(entry.key, None)
             else:
