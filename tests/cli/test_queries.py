@@ -9,6 +9,9 @@ import pytest
 
 from slackwater.runtime.spark import requests
 from slackwater.runtime.spark.control import ADD, BEGIN, CONTROL, DROP, FAIL, PAUSE, TARGET, VERSION, Message
+from slackwater.runtime.spark.fence import OWNERS, Fence
+from slackwater.runtime.spark.locations import STATE
+from slackwater.runtime.spark.store import LocalStore, signed, verified
 from tests.cli.conftest import Command
 
 SAID = [
@@ -44,6 +47,23 @@ def test_a_checkpoint_says_which_queries_there_are(command: Command, checkpoint:
     shown = command("queries", checkpoint, "list").out
     assert "SELECT v FROM a" in shown
     assert "integer overflow" in shown
+
+
+def test_queries_whose_driver_runs_no_more_have_ended(command: Command, checkpoint: Path) -> None:
+    def state_of_first() -> str:
+        found: str = json.loads(command("queries", checkpoint, "list", "--json").out)["queries"][0]["state"]
+        return found
+
+    fence = Fence(LocalStore(str(checkpoint / STATE)))
+    fence.take()
+    assert state_of_first() == "running"
+    fence.release()
+    assert state_of_first() == "ended"
+    fence.take()
+    (note,) = sorted((checkpoint / STATE / OWNERS).iterdir())[-1:]
+    told = verified(note.read_bytes(), note)
+    note.write_text(signed(told | {"process": told["process"] | {"pid": 2**22 + 1}}))
+    assert state_of_first() == "ended", "a process that was killed writes no note"
 
 
 def test_one_query_alone_is_listed_under_the_name_that_it_has(command: Command, tmp_path: Path) -> None:

@@ -45,8 +45,13 @@ def of_set(
 def list_queries(
     context: typer.Context, json_: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
 ) -> None:
-    """Say which queries there are, which are paused or have failed and why, and their targets."""
-    found = [_shown(one) for one in _log_of(context.obj)]
+    """Say which queries there are, which are paused, have ended or have failed and why, and their targets."""
+    from slackwater.runtime.spark.fence import has_ended
+    from slackwater.runtime.spark.locations import STATE
+    from slackwater.runtime.spark.store import LocalStore
+
+    known, ended = _log_of(context.obj), has_ended(LocalStore(str(context.obj / STATE)))
+    found = [_shown(one, "ended" if ended else "running") for one in known]
     if json_:
         print(json.dumps({"queries": found}, indent=2))
         return
@@ -131,8 +136,8 @@ def _log_of(checkpoint: Path) -> list[Any]:
     return list(in_force(messages).values())
 
 
-def _shown(known: Any) -> dict[str, Any]:
-    state = "failed" if known.failure is not None else "paused" if known.paused else "running"
+def _shown(known: Any, otherwise: str) -> dict[str, Any]:
+    state = "failed" if known.failure is not None else "paused" if known.paused else otherwise
     return {
         "query": known.name,
         "state": state,

@@ -134,6 +134,17 @@ class Fence:
         return {} if content is None else verified(content, self._store.path(f"{OWNERS}/{name}"))
 
 
+def has_ended(state: Store) -> bool:
+    """Whether the driver that ran last on a checkpoint is known to run no more; of another machine's it is not."""
+    names = state.names(OWNERS)
+    if not names:
+        return False
+    path = f"{OWNERS}/{names[-1]}"
+    note = verified(state.read(path) or b"", state.path(path))
+    process = note["process"]
+    return not note["runs"] or (process["host"] == socket.gethostname() and not _lives(process))
+
+
 def _written(name: str, runs: bool) -> bytes:
     return signed({"name": name, "process": this_process(), "runs": runs}).encode()
 
