@@ -27,7 +27,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_tally import RowTally
 from slackwater.operators.composed.true_rows import FollowerMeter, TrueRows
-from slackwater.quality.error.required_slack import ENTERED
+from slackwater.quality.error.remembered_windows import ENTERED
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.stats.keyed_sums import tidied
 

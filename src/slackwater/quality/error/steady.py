@@ -39,7 +39,7 @@ from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Report, Watched
 from slackwater.quality.error.answers import EXACT
 from slackwater.quality.error.quantile_slack import edge_of, least_bin
-from slackwater.quality.error.required_slack import (
+from slackwater.quality.error.remembered_windows import (
     BOUND,
     CHOICES,
     INTO,
@@ -53,12 +53,14 @@ from slackwater.quality.error.required_slack import (
     WANTED,
     WEIGHTS,
     Judging,
-    changed_windows,
-    filled_windows,
-    learn_and_choose,
     no_required_slack,
     required_as_arrays,
     required_slack_of,
+)
+from slackwater.quality.error.required_slack import (
+    changed_windows,
+    filled_windows,
+    learn_and_choose,
     slack_for_reported,
 )
 from slackwater.quality.error.threshold import Thresholds
