@@ -18,17 +18,17 @@ from slackwater.core.state import Emission, StateUpdate, decode_json, encode_jso
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
-from slackwater.observe.value import IdleOptions, QueryProgress, Sample
+from slackwater.observe.value import QueryProgress
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.query_set.places import QueryPlace
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.side_outputs.rows import LATE
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
-from slackwater.runtime.spark.state.shard import PASSED_BY
+from slackwater.runtime.spark.state.shard import PASSED_BY, with_counts
 from slackwater.runtime.watching import progress_of
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import REASONS
@@ -116,30 +116,12 @@ class Desk:
     def progress(self, query: GuardedQuery, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
         """How its part of the query is doing after a micro-batch."""
         known = progress_of(self.plan, query, self._codebook, names_parts=self.counts_rows)
-        seen, options = known.observed, self.plan.options
+        seen = known.observed
         # The kernel also counts tuples that only others want, and what the guard has rejected of them.
         tuples = seen.in_time + seen.late + seen.held
-        examples = (LATE, self.late_examples), (REJECTED, rejected)
-        return replace(
-            known,
-            observed=replace(seen, filtered=self.counts["filtered"], ahead=0, tuples=tuples),
-            streams={
-                alias: replace(
-                    one,
-                    rows=self.rows[alias],
-                    rejected=self.rejected.by_stream[alias],
-                    samples=tuple(Sample.of(reason, rows[alias]) for reason, rows in examples if alias in rows),
-                )
-                for alias, one in known.streams.items()
-            },
-            rejected=self.rejected.by_reason(),
-            waiting=self.latency.waiting(),
-            idle_options=IdleOptions(options.idle_timeout, options.idle_after),
-            delays=self.delays.take(),
-            resizes=tuple(query.take_resizes()),
-            shards=(replace(load, taken=self.hot_keys.taken, keys=self.hot_keys.found),),
-            passed_by=self.counts.get(PASSED_BY, 0),
-        )
+        observed = replace(seen, filtered=self.counts["filtered"], ahead=0, tuples=tuples)
+        known = replace(known, observed=observed, resizes=tuple(query.take_resizes()))
+        return with_counts(known, self, load, rejected)
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to write after a micro-batch."""

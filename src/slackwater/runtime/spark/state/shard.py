@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -313,31 +313,9 @@ class Shard:
         `rejected` has a row of each stream that could not be used."""
         known = progress_of(self.plan, self.kernel, self.codebook, names_parts=self._counts_rows)
         waiting = 0 if self._guard.pending is None else len(self._told(self._guard.pending))
-        options = self.plan.options
-        return replace(
-            known,
-            observed=replace(known.observed, filtered=self.counts["filtered"], held=known.observed.held + waiting),
-            streams={
-                alias: replace(
-                    one,
-                    rows=self.rows[alias],
-                    rejected=self.rejected.by_stream[alias],
-                    samples=tuple(
-                        Sample.of(reason, rows[alias])
-                        for reason, rows in ((LATE, self.late_examples), (REJECTED, rejected or {}))
-                        if alias in rows
-                    ),
-                )
-                for alias, one in known.streams.items()
-            },
-            rejected=self.rejected.by_reason(),
-            waiting=self.latency.waiting(),
-            idle_options=IdleOptions(options.idle_timeout, options.idle_after),
-            delays=self.delays.take(),
-            resizes=tuple(self.kernel.take_resizes()),
-            shards=(replace(load, taken=self.hot_keys.taken, keys=self.hot_keys.found),),
-            passed_by=self.counts.get(PASSED_BY, 0),
-        )
+        observed = replace(known.observed, filtered=self.counts["filtered"], held=known.observed.held + waiting)
+        known = replace(known, observed=observed, resizes=tuple(self.kernel.take_resizes()))
+        return with_counts(known, self, load, rejected or {})
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to write to the log of pages after an epoch, whose results have been decoded."""
@@ -390,6 +368,43 @@ class Shard:
             self._ended = saved["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_update().value
+
+
+class Counts(Protocol):
+    """What a shard counts of a query itself."""
+
+    plan: PhysicalPlan
+    counts: dict[str, int]
+    rows: dict[str, int]
+    rejected: RejectionCounts
+    latency: LatencyUse
+    late_examples: dict[str, str]
+    delays: DelayTally
+    hot_keys: HotKeys
+
+
+def with_counts(known: QueryProgress, own: Counts, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
+    """What a kernel knows of a query, with what its shard counts; `rejected` has a row of each stream that could not be
+    used."""
+    options, examples = own.plan.options, ((LATE, own.late_examples), (REJECTED, rejected))
+    return replace(
+        known,
+        streams={
+            alias: replace(
+                one,
+                rows=own.rows[alias],
+                rejected=own.rejected.by_stream[alias],
+                samples=tuple(Sample.of(reason, rows[alias]) for reason, rows in examples if alias in rows),
+            )
+            for alias, one in known.streams.items()
+        },
+        rejected=own.rejected.by_reason(),
+        waiting=own.latency.waiting(),
+        idle_options=IdleOptions(options.idle_timeout, options.idle_after),
+        delays=own.delays.take(),
+        shards=(replace(load, taken=own.hot_keys.taken, keys=own.hot_keys.found),),
+        passed_by=own.counts.get(PASSED_BY, 0),
+    )
 
 
 def _at(now: int | None, batch: Batch) -> Batch:
