@@ -54,9 +54,9 @@ def base_tree(name: str) -> Path:
 
 
 SAME_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
-"""Both sides keep the memory that they free. By default glibc learns from the largest block freed so far which blocks go
-back to the system at once: the same join took 0 page faults a run in one tree and 3,300 in the other, 6 % of its time,
-for what had been imported before."""
+"""Both sides keep the memory that they free. By default glibc learns from the largest block freed so far which blocks
+go back to the system at once: the same join took 0 page faults a run in one tree and 3,300 in the other, 6 % of its
+time, for what had been imported before."""
 
 
 class Side:
