@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-papers test-matrix check bench format clean
+.PHONY: help setup demo test test-long test-papers test-matrix check unreached bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ check: $(STAMP) ## Check format, lint, types and the import contract
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.house
+
+unreached: $(STAMP) ## List the functions that nothing in README, docs, examples or the command line reaches
+	@$(BIN)/python -m tests.unreached
 
 bench: $(STAMP) ## Run the benchmarks: kernels beside the last tag's, then Spark beside its own operators
 	@$(BIN)/python -m benchmarks.core; core=$$?; $(BIN)/python -m benchmarks.holistic || core=$$?; \

@@ -1,0 +1,73 @@
+"""How large each package may be: `python -m tests.house` fails where one has grown past its budget.
+
+Whoever needs more lines raises the number in the same commit, and says why there. Whoever removes lines lowers it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+WHEEL = Path(__file__).parent.parent / "src" / "slackwater"
+
+BUDGETS = {
+    "advice": 2_050,
+    "cli": 3_200,
+    "core": 2_450,
+    "disorder": 5_300,
+    "expressions": 3_800,
+    "figures": 350,
+    "language": 5_350,
+    "observe": 2_700,
+    "operators": 17_200,
+    "page": 800,
+    "plan": 7_650,
+    "published": 2_350,
+    "quality": 4_750,
+    "relations": 350,
+    "runtime": 15_850,
+    "sinks": 250,
+    "sources": 1_850,
+    "testing": 250,
+    "verify": 3_000,
+    "windows": 200,
+    "workloads": 1_150,
+    "": 150,
+}
+"""Lines of Python by package; the empty name is what lies beside the packages."""
+
+
+def lines_by_package(wheel: Path) -> dict[str, int]:
+    """The lines of Python that each package of the wheel has."""
+    lines: dict[str, int] = {}
+    for file in wheel.rglob("*.py"):
+        parts = file.relative_to(wheel).parts
+        package = parts[0] if len(parts) > 1 else ""
+        lines[package] = lines.get(package, 0) + len(file.read_text(encoding="utf-8").splitlines())
+    return lines
+
+
+def over_budget(lines: dict[str, int], budgets: dict[str, int]) -> list[str]:
+    """One sentence for each package that is larger than its budget, or has none."""
+    sentences = []
+    for package, count in sorted(lines.items()):
+        name = package or "slackwater/*.py"
+        if package not in budgets:
+            sentences.append(f"{name}: {count:,} lines and no budget; give it one in tests/house.py.")
+        elif count > budgets[package]:
+            sentences.append(f"{name}: {count:,} lines, {budgets[package]:,} budgeted; merge, or raise it and say why.")
+    return sentences
+
+
+def main() -> int:
+    """Print what is over its budget, and the size of the wheel."""
+    lines = lines_by_package(WHEEL)
+    sentences = over_budget(lines, BUDGETS)
+    for sentence in sentences:
+        print(sentence)
+    print(f"{sum(lines.values()):,} lines of Python in the wheel, {len(list(WHEEL.rglob('*.py')))} modules.")
+    return 1 if sentences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
