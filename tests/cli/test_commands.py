@@ -167,3 +167,14 @@ def test_the_version_is_told(command: Command) -> None:
 
     done = command("--version")
     assert (done.code, done.out.strip()) == (0, f"slackwater {__version__}")
+
+
+def test_help_shows_what_options_are_by_default(command: Command) -> None:
+    """Text in brackets that begins with a letter would be taken for a style."""
+    shown = {
+        name: " ".join(command(name, "--help").out.replace("\u2502", " ").split()) for name in ("run", "verify", "demo")
+    }
+    assert "advanced by it [default: local: 1; spark: 50000]." in shown["run"]
+    assert "Spark: where it runs [default: local[*]]." in shown["run"]
+    assert "[default: that of WITH RECALL, else 1 minute]" in shown["verify"]
+    assert "page of the game [unless --fast]" in shown["demo"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rich.console import Console
@@ -10,9 +9,8 @@ from rich.console import Console
 from slackwater.advice.answer import Advice
 from slackwater.advice.over import Asked, advise_over
 from slackwater.advice.text import print_whole, rendered
-from slackwater.cli.prepare import Prepared, duration_of, epochs_of
+from slackwater.cli.prepare import Prepared, PreparedFile, duration_of, epochs_of
 from slackwater.core.errors import UsageError
-from slackwater.language.query_file import is_query_file
 
 SPARK = "spark"
 
@@ -32,14 +30,10 @@ def asked_for(epoch: str | None, slacks: list[str], error: float | None, for_: s
     )  # fmt: skip
 
 
-def check_one_query(text: str) -> None:
-    """Refuse a file of several queries, and one that is only to be explained."""
-    if is_query_file(text):
-        raise UsageError("advise looks at one query; give the text of one of the file's, without CREATE QUERY")
-
-
-def advise_query(prepared: Prepared, asked: Asked, arrival_time: str | None) -> Advice:
+def advise_query(prepared: Prepared | PreparedFile, asked: Asked, arrival_time: str | None) -> Advice:
     """The advice on a query over its streams."""
+    if isinstance(prepared, PreparedFile):
+        raise UsageError("advise looks at one query; give the text of one of the file's, without CREATE QUERY")
     if prepared.bound.explain:
         raise UsageError("advise counts results, and an EXPLAIN query has none; leave EXPLAIN out")
     return advise_over(
@@ -47,12 +41,13 @@ def advise_query(prepared: Prepared, asked: Asked, arrival_time: str | None) -> 
     )  # fmt: skip
 
 
-def show(advice: Advice, as_data: bool, figure: Path | None) -> None:
-    """Print the advice, and draw it where that is asked for."""
-    if as_data:
-        print(json.dumps(advice.as_json(), indent=2))
-    else:
-        print_whole(rendered(advice), Console())
+def show(advice: Advice, console: Console) -> None:
+    """Print the advice."""
+    print_whole(rendered(advice), console)
+
+
+def draw(advice: Advice, figure: Path | None) -> None:
+    """Draw it where that is asked for."""
     if figure is not None:
         # Drawing takes a while to import, and most advice is only printed.
         from slackwater.figures.advice import draw_advice

@@ -8,47 +8,35 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from slackwater.cli.options import (
-    ArrivalTime,
-    Checkpoint,
+    Asked,
     Controlled,
     Count,
     Epoch,
-    Functions,
-    IdleTimeout,
-    InitialSlack,
+    Figure,
     Json,
-    Log,
-    Master,
-    MaxAhead,
-    MaxBehind,
-    Metrics,
+    Out,
     PageHost,
     PagePort,
     PageToken,
-    Query,
     Quiet,
-    Runtime,
+    RuntimeName,
     Seed,
-    Shards,
-    ShowPage,
+    Settings,
+    Shown,
     Stay,
-    Streams,
-    Time,
-    TimeUnit,
-    Trigger,
+    Where,
+    in_groups,
 )
 from slackwater.cli.queries import queries_app
 from slackwater.core.errors import DataError, SlackwaterError, UsageError
-
-if TYPE_CHECKING:
-    from slackwater.cli.prepare import Prepared
 
 app = typer.Typer(
     name="slackwater",
@@ -72,151 +60,91 @@ def top(version: Annotated[bool, typer.Option("--version", help="Print the versi
 
 
 @app.command()
+@in_groups
 def run(
-    query: Query,
-    stream: Streams,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results, late and rejected rows and the report.")
-    ] = None,
-    runtime: Runtime = "local",
-    epoch: Epoch = None,
-    shards: Shards = None,
-    master: Master = None,
-    checkpoint: Checkpoint = None,
-    trigger: Trigger = None,
-    time: Time = "ts",
-    time_unit: TimeUnit = "ms",
+    asked: Asked,
+    where: Where,
+    settings: Settings,
+    shown: Shown,
+    out: Out = None,
     count: Count = False,
-    arrival_time: ArrivalTime = None,
-    idle_timeout: IdleTimeout = None,
-    max_ahead: MaxAhead = None,
-    max_behind: MaxBehind = None,
-    initial_slack: InitialSlack = None,
-    functions: Functions = None,
-    page: ShowPage = False,
-    page_host: PageHost = None,
-    page_port: PagePort = None,
-    page_token: PageToken = None,
-    control: Controlled = False,
-    stay: Stay = False,
-    metrics: Metrics = None,
-    log: Log = None,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query, or a file of queries, over recorded streams."""
     from slackwater.cli.explain import explain_query
-    from slackwater.cli.operating import OperatingOptions
-    from slackwater.cli.paging import page_options
-    from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
-    from slackwater.cli.run import run_query, show
-    from slackwater.cli.runtimes import runtime_of
-    from slackwater.language.query_file import is_query_file
+    from slackwater.cli.prepare import PreparedFile, note_left_out, text_of
+    from slackwater.cli.query_file import run_file, runs_as_json, show_runs
+    from slackwater.cli.run import needed, run_query, show
 
-    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
-    shown = page_options(page, page_host, page_port, page_token, control, stay)
-    operating = OperatingOptions(metrics, log, page_token)
-    load_functions(functions)
-    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
-    text = text_of(query)
-    if is_query_file(text):
-        from slackwater.cli.query_file import run_file, runs_as_json, show_runs
-
-        file = prepare_file(text, stream, time, time_unit, options)
-        for name, one in file.queries.items():
-            _tell_left_out(one, f"query {name}: ")
-        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_, shown, operating)
-        if json_:
-            print(json.dumps(runs_as_json(done), indent=2))
-        else:
-            show_runs(done, _needed(out), Console())
+    runtime = where.chosen()
+    prepared = asked.prepared(settings)
+    if isinstance(prepared, PreparedFile):
+        for name, one in prepared.queries.items():
+            note_left_out(one, f"query {name}: ")
+        done = run_file(prepared, runtime, needed(out), count, settings.arrival_time, quiet or json_, shown)
+        _print(json_, lambda: runs_as_json(done), lambda: show_runs(done, needed(out), Console()))
         if any(ran.report.interrupted for ran in done.values()):
             raise typer.Exit(INTERRUPTED)
         if any(ran.failure is not None for ran in done.values()):
             raise typer.Exit(DataError.exit_code)
         return
-    prepared = prepare_query(text, stream, time, time_unit, options)
     if prepared.bound.explain:
         explain_query(prepared, count)
         return
-    _tell_left_out(prepared)
-    name = Path(query).stem if query != text else "query"
-    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet, name, shown, operating)
-    if json_:
-        print(json.dumps(report.as_json(), indent=2))
-    else:
-        show(report, _needed(out), Console())
+    note_left_out(prepared)
+    name = "query" if text_of(asked.query) == asked.query else Path(asked.query).stem
+    report = run_query(prepared, runtime, needed(out), count, settings.arrival_time, quiet, name, shown)
+    _print(json_, report.as_json, lambda: show(report, needed(out), Console()))
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
+@in_groups
 def verify(
-    query: Query,
-    stream: Streams,
-    runtime: Runtime = "local",
-    epoch: Epoch = None,
-    shards: Shards = None,
-    master: Master = None,
-    checkpoint: Checkpoint = None,
-    trigger: Trigger = None,
-    time: Time = "ts",
-    time_unit: TimeUnit = "ms",
+    asked: Asked,
+    where: Where,
+    settings: Settings,
     count: Count = False,
-    arrival_time: ArrivalTime = None,
-    idle_timeout: IdleTimeout = None,
-    max_ahead: MaxAhead = None,
-    max_behind: MaxBehind = None,
-    initial_slack: InitialSlack = None,
-    functions: Functions = None,
     period: Annotated[
         str | None,
-        typer.Option("--period", help="The period over which recall is measured [that of WITH RECALL, else 1 minute]."),
+        typer.Option(
+            "--period", help="The period over which recall is measured \\[default: that of WITH RECALL, else 1 minute]."
+        ),
     ] = None,
     interval: Annotated[str, typer.Option("--interval", help="How often recall is measured.")] = "1 second",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query, or a file of queries, and compare with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.cli.prepare import load_functions, positive_duration_of, prepare_file, prepare_query, text_of
-    from slackwater.cli.runtimes import runtime_of
+    from slackwater.cli.prepare import PreparedFile, positive_duration_of
+    from slackwater.cli.query_file import is_sound, show_verdicts, verdicts_as_json, verify_file
     from slackwater.cli.verify import show, verify_query
-    from slackwater.language.query_file import is_query_file
 
-    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
+    runtime = where.chosen()
     over = None if period is None else positive_duration_of("period", period)
     every = positive_duration_of("interval", interval)
-    load_functions(functions)
-    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
-    text = text_of(query)
-    if is_query_file(text):
-        from slackwater.cli.query_file import is_sound, show_verdicts, verdicts_as_json, verify_file
-
-        file = prepare_file(text, stream, time, time_unit, options)
-        judged = verify_file(file, where, count, arrival_time, over, every, quiet or json_)
-        if json_:
-            print(json.dumps(verdicts_as_json(judged), indent=2))
-        else:
-            show_verdicts(judged, Console())
-        if not all(map(is_sound, judged.values())):
-            raise typer.Exit(1)
-        return
-    prepared = prepare_query(text, stream, time, time_unit, options)
-    if prepared.bound.explain:
+    prepared = asked.prepared(settings)
+    if isinstance(prepared, PreparedFile):
+        judged = verify_file(prepared, runtime, count, settings.arrival_time, over, every, quiet or json_)
+        _print(json_, lambda: verdicts_as_json(judged), lambda: show_verdicts(judged, Console()))
+        sound = all(map(is_sound, judged.values()))
+    elif prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
-    verified = verify_query(prepared, where, count, arrival_time, over, every, quiet or json_)
-    if json_:
-        print(json.dumps(verified.as_json(), indent=2))
     else:
-        show(verified, Console())
-    if not verified.verdict.sound:
+        verified = verify_query(prepared, runtime, count, settings.arrival_time, over, every, quiet or json_)
+        _print(json_, verified.as_json, lambda: show(verified, Console()))
+        sound = verified.verdict.sound
+    if not sound:
         raise typer.Exit(1)
 
 
 @app.command()
+@in_groups
 def advise(
-    query: Query,
-    stream: Streams,
+    asked: Asked,
+    settings: Settings,
     for_: Annotated[
         str | None, typer.Option("--for", help="spark: the withWatermark line of Spark's own operators as well.")
     ] = None,
@@ -224,65 +152,33 @@ def advise(
         list[str] | None, typer.Option("--slack", help="A slack to look at, beside those that suggest themselves.")
     ] = None,
     error: Annotated[
-        float | None, typer.Option("--error", help="Aggregates: how far off a window may be [WITH ERROR, else 0.01].")
+        float | None,
+        typer.Option("--error", help="Aggregates: how far off a window may be \\[default: WITH ERROR, else 0.01]."),
     ] = None,
     epoch: Epoch = None,
-    time: Time = "ts",
-    time_unit: TimeUnit = "ms",
-    arrival_time: ArrivalTime = None,
-    idle_timeout: IdleTimeout = None,
-    max_ahead: MaxAhead = None,
-    max_behind: MaxBehind = None,
-    initial_slack: InitialSlack = None,
-    functions: Functions = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the curve into FILE.png, FILE.svg or FILE.pdf as well.")
-    ] = None,
+    figure: Figure = None,
     json_: Json = False,
 ) -> None:
     """Say which slack loses what: recall or error, latency and state for every slack, from one pass."""
-    from slackwater.cli.advise import advise_query, asked_for, check_one_query, show
+    from slackwater.cli.advise import advise_query, asked_for, draw, show
     from slackwater.cli.demo_view import drawable
-    from slackwater.cli.prepare import load_functions, prepare_query, text_of
 
     drawable(figure)
-    asked = asked_for(epoch, slack or [], error, for_)
-    load_functions(functions)
-    text = text_of(query)
-    check_one_query(text)
-    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
-    prepared = prepare_query(text, stream, time, time_unit, options)
-    show(advise_query(prepared, asked, arrival_time), json_, figure)
+    wanted = asked_for(epoch, slack or [], error, for_)
+    advice = advise_query(asked.prepared(settings), wanted, settings.arrival_time)
+    _print(json_, advice.as_json, lambda: show(advice, Console()))
+    draw(advice, figure)
 
 
 @app.command()
-def explain(
-    query: Query,
-    stream: Streams,
-    time: Time = "ts",
-    time_unit: TimeUnit = "ms",
-    count: Count = False,
-    functions: Functions = None,
-    json_: Json = False,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the plan into FILE.png, FILE.svg or FILE.pdf as well.")
-    ] = None,
-) -> None:
+@in_groups
+def explain(asked: Asked, count: Count = False, json_: Json = False, figure: Figure = None) -> None:
     """Print the physical plan of a query, or of a file of queries, from its outputs down to its sources."""
     from slackwater.cli.demo_view import drawable
     from slackwater.cli.explain import explain_query
-    from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
-    from slackwater.language.query_file import is_query_file
 
     drawable(figure)
-    load_functions(functions)
-    text = text_of(query)
-    if is_query_file(text):
-        from slackwater.cli.query_file import explain_file
-
-        explain_file(prepare_file(text, stream, time, time_unit, {}), count, json_, figure)
-        return
-    explain_query(prepare_query(text, stream, time, time_unit, {}), count, json_, figure)
+    explain_query(asked.prepared(), count, json_, figure)
 
 
 @app.command()
@@ -296,7 +192,7 @@ def workload(
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
     seed: Seed = 0,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="How long [soccer 23, zoo 12].")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="How long \\[default: soccer 23, zoo 12].")] = None,
 ) -> None:
     """Write a seeded workload: one parquet file per stream, and its query."""
     from slackwater.cli.workload import make, write_workload
@@ -307,16 +203,15 @@ def workload(
 @app.command()
 def demo(
     seconds: Annotated[
-        int | None, typer.Option("--seconds", help="How much of the game to play [60, with --runtime local 120].")
+        int | None,
+        typer.Option("--seconds", help="How much of the game to play \\[default: 60, with --runtime local 120]."),
     ] = None,
     seed: Seed = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No live table, no slow motion: the summary alone.")] = False,
-    runtime: Runtime = "spark",
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
-    ] = None,
+    runtime: RuntimeName = "spark",
+    figure: Figure = None,
     page: Annotated[
-        bool | None, typer.Option("--page/--no-page", help="Serve a live page of the game [unless --fast].")
+        bool | None, typer.Option("--page/--no-page", help="Serve a live page of the game \\[unless --fast].")
     ] = None,
     page_port: PagePort = None,
     control: Controlled = False,
@@ -324,9 +219,8 @@ def demo(
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
     from slackwater.cli.demo import play
-    from slackwater.cli.paging import page_options
 
-    shown = page_options(not fast if page is None else page, None, page_port, None, control, stay)
+    shown = Shown(not fast if page is None else page, page_port=page_port, control=control, stay=stay)
     play(seconds, seed, Console(), fast, runtime, figure, shown)
 
 
@@ -340,9 +234,9 @@ def page_command(
     token: PageToken = None,
 ) -> None:
     """Show the page of a run that is over, or was cut off."""
-    from slackwater.cli.paging import PageOptions, serve_recorded
+    from slackwater.cli.paging import serve_recorded
 
-    serve_recorded(folder, PageOptions(host, port, token), Console())
+    serve_recorded(folder, Shown(True, host, port, token), Console())
 
 
 @app.command()
@@ -351,7 +245,7 @@ def reproduce(
     list_: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="6 minutes and one seed in place of the full length.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the figure and its numbers [reproduced/ID].")
+        Path | None, typer.Option("--out", help="Folder for the figure and its numbers \\[default: reproduced/ID].")
     ] = None,
     seed: Seed = 0,
     json_: Json = False,
@@ -365,7 +259,8 @@ def reproduce(
 @app.command()
 def calibrate(
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the costs [costs.json in the user's cache folder].")
+        Path | None,
+        typer.Option("--out", help="File for the costs \\[default: costs.json in the user's cache folder]."),
     ] = None,
     json_: Json = False,
 ) -> None:
@@ -374,36 +269,15 @@ def calibrate(
 
     found = calibrate_costs(Console(stderr=True))
     path = keep(found.costs, out)
-    if json_:
-        print(json.dumps(as_json(found, path), indent=2))
+    _print(json_, lambda: as_json(found, path), lambda: show(found, path, Console()))
+
+
+def _print(as_data: bool, content: Callable[[], Any], show: Callable[[], None]) -> None:
+    """The outcome of a command as JSON, or as people read it."""
+    if as_data:
+        print(json.dumps(content(), indent=2))
     else:
-        show(found, path, Console())
-
-
-def _options(
-    idle_timeout: str | None, max_ahead: str | None, max_behind: str | None, initial_slack: str | None
-) -> dict[str, str | None]:
-    return {
-        "idle_timeout": idle_timeout,
-        "max_ahead": max_ahead,
-        "max_behind": max_behind,
-        "initial_slack": initial_slack,
-    }
-
-
-def _needed(out: Path | None) -> Path:
-    if out is None:
-        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
-    return out
-
-
-def _tell_left_out(prepared: Prepared, whose: str = "") -> None:
-    """Say which columns `SELECT *` cannot give."""
-    from slackwater.sources.binding import left_out
-
-    for column in left_out(prepared.bound.query, prepared.sources):
-        note = f"note: {whose}{column} is left out; a query cannot read it"
-        Console(stderr=True).print(note, markup=False, soft_wrap=True)
+        show()
 
 
 def main() -> None:

@@ -31,7 +31,8 @@ from slackwater.cli.demo_view import (
     percent,
     seconds_of,
 )
-from slackwater.cli.paging import PageOptions, paged
+from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.paging import paged
 from slackwater.cli.runtimes import DEFAULT_EPOCH, LOCAL, SPARK
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Recall
@@ -100,12 +101,12 @@ def _must_be_there(runtime: str) -> None:
 
 def play(
     seconds: int | None, seed: int, console: Console, fast: bool = False, runtime: str = LOCAL,
-    figure: Path | None = None, page: PageOptions | None = None,
+    figure: Path | None = None, asked: Shown = NOBODY,
 ) -> tuple[Outcome, ...]:  # fmt: skip
     """Play so many seconds of a game and show what each way of waiting made of it; returns what was shown.
 
     On a terminal with a live table, in this process in slow motion; elsewhere, or if `fast`, the summary alone. With a
-    `figure`, the race is also drawn into that file; with a `page`, it is shown there as well.
+    `figure`, the race is also drawn into that file; with a page, it is shown there as well.
     """
     _must_be_there(runtime)
     seconds = DEFAULT_SECONDS[runtime] if seconds is None else seconds
@@ -116,7 +117,7 @@ def play(
         )
     drawable(figure)
     try:
-        outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime, figure, page)
+        outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime, figure, asked)
     except KeyboardInterrupt:
         console.print("interrupted before the end of the game")
         raise
@@ -134,8 +135,7 @@ def play(
 
 
 def _play(
-    seconds: int, seed: int, console: Console, watched: bool, runtime: str, figure: Path | None,
-    page: PageOptions | None,
+    seconds: int, seed: int, console: Console, watched: bool, runtime: str, figure: Path | None, asked: Shown,
 ) -> tuple[Outcome, ...]:  # fmt: skip
     streams = positions(seed, seconds / 60).streams
     tuples = sum(table.num_rows for table in streams.values())
@@ -144,7 +144,7 @@ def _play(
     # On Spark the machine code of tuple release would be compiled for nothing else.
     epochs = micro_batches(seconds) if runtime == SPARK else TUPLE_RELEASE
     with ExitStack() as begun:
-        shown = begun.enter_context(paged(page, page_folder()))
+        shown = begun.enter_context(paged(asked, page_folder()))
         # Spark starts while this process compiles what its workers will look for.
         spark = begun.enter_context(starting_spark()) if runtime == SPARK else None
         queries = [_prepared(way, streams) for way in ways_of(target)]
@@ -163,7 +163,7 @@ def _play(
         for contender in contenders:
             contender.show_on(shown)
         # With a page somebody watches, wherever the output goes.
-        pace = min(seconds, LIVE_SECONDS) if watched or page is not None else 0.0
+        pace = min(seconds, LIVE_SECONDS) if watched or asked.page else 0.0
         if watched:
             with Live(console=console, auto_refresh=False) as live:
                 waiting = Spinner("dots", "the first micro-batch: Spark plans it, workers start and load the kernels")

@@ -1,4 +1,4 @@
-"""The live page of a command: its options, the address it prints, and how to look at it again.
+"""Who is shown the run of a command: a live page, the address it prints and how to look at it again; metrics; a log.
 
 Invariant: without `--page` nothing of a server is imported. What is printed goes to the error stream, so that a program
 can still read what the command prints.
@@ -7,16 +7,14 @@ can still read what the command prints.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slackwater.cli.operating import OperatingOptions, readers_of
-from slackwater.core.errors import UsageError
+from slackwater.cli.options import Shown
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.runtime.watching import Watcher
@@ -25,38 +23,6 @@ if TYPE_CHECKING:
     from slackwater.page.hub import Hub
     from slackwater.page.server import Page
     from slackwater.runtime.follow import Reader
-
-
-@dataclass(frozen=True)
-class PageOptions:
-    """How a page is served."""
-
-    host: str | None = None
-    port: int | None = None
-    token: str | None = None
-    control: bool = False
-    stay: bool = False
-
-    def serve(self, hub: Hub) -> Page:
-        """The page of a hub, at the address that is asked for."""
-        from slackwater.page.server import Page
-        from slackwater.page.serving import HOST
-
-        return Page(hub, host=self.host or HOST, port=self.port, token=self.token, control=self.control)
-
-
-def page_options(
-    page: bool, host: str | None, port: int | None, token: str | None, control: bool, stay: bool
-) -> PageOptions | None:
-    """The options of a page, or None where there is to be none; an option without a page is refused."""
-    if not page:
-        for name, given in (
-            ("--page-host", host), ("--page-port", port is not None), ("--control", control), ("--stay", stay),
-        ):  # fmt: skip
-            if given:
-                raise UsageError(f"{name} is an option of the page; say --page")
-        return None
-    return PageOptions(host, port, token, control, stay)
 
 
 class Paged:
@@ -89,10 +55,25 @@ class Paged:
 
 
 @contextmanager
-def paged(options: PageOptions | None, folder: Path, operating: OperatingOptions | None = None) -> Iterator[Paged]:
-    """A page while inside, if one is asked for; with `stay`, until Ctrl-C. Its history is kept in the folder. Metrics
-    and a log beside it, or without."""
-    with readers_of(operating) as readers, _paged(options, folder, readers) as shown:
+def paged(asked: Shown, folder: Path) -> Iterator[Paged]:
+    """Those who are shown a run while inside; with `stay` the page is there until Ctrl-C. Its history is kept in the
+    folder. Without anybody nothing is imported or opened; what cannot be opened is refused before anything runs."""
+    with ExitStack() as stack:
+        readers: list[Reader] = []
+        if asked.log is not None:
+            from slackwater.observe.event_log import EventLog, teller
+
+            readers.append(EventLog(teller(asked.log)))
+        if asked.metrics is not None:
+            from slackwater.observe.board import Board
+            from slackwater.runtime.operating.metrics_server import MetricsServer
+
+            served = stack.enter_context(MetricsServer(Board(), asked.metrics, token=asked.page_token))
+            readers.append(served.board)
+            say(f"metrics: {served.address}", Console(stderr=True))
+        if asked.page:
+            readers.insert(0, stack.enter_context(_page(asked, folder)))
+        shown = Paged(*readers)
         try:
             yield shown
         except BaseException as error:
@@ -102,10 +83,8 @@ def paged(options: PageOptions | None, folder: Path, operating: OperatingOptions
 
 
 @contextmanager
-def _paged(options: PageOptions | None, folder: Path, readers: Sequence[Reader]) -> Iterator[Paged]:
-    if options is None:
-        yield Paged(*readers)
-        return
+def _page(asked: Shown, folder: Path) -> Iterator[Hub]:
+    """The hub of a page, which keeps its history in a folder."""
     from slackwater.core.errors import writing
     from slackwater.page.history import HistoryFile
     from slackwater.page.hub import Hub
@@ -113,16 +92,26 @@ def _paged(options: PageOptions | None, folder: Path, readers: Sequence[Reader])
     console = Console(stderr=True)
     with writing(folder):
         history = HistoryFile(folder)
-    with options.serve(Hub(history)) as page:
+    with _served(Hub(history), asked) as page:
         say(f"page: {page.address}", console)
-        yield Paged(page.hub, *readers)
-        if options.stay:
+        yield page.hub
+        if asked.stay:
             say("the query has ended; the page stays until Ctrl-C", console)
             stay(page)
         else:
             # A page that is open asks a few times a second; it should see the end.
             time.sleep(0.5)
     say(f"look at it again: slackwater page {folder}", console)
+
+
+def _served(hub: Hub, asked: Shown) -> Page:
+    """The page of a hub, at the address that is asked for."""
+    from slackwater.page.server import Page
+    from slackwater.page.serving import HOST
+
+    return Page(
+        hub, host=asked.page_host or HOST, port=asked.page_port, token=asked.page_token, control=asked.control
+    )  # fmt: skip
 
 
 def stay(page: Page) -> None:
@@ -138,7 +127,7 @@ def say(sentence: str, console: Console) -> None:
     console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
-def serve_recorded(folder: Path, options: PageOptions, console: Console) -> None:
+def serve_recorded(folder: Path, asked: Shown, console: Console) -> None:
     """Show the history of a run, until Ctrl-C."""
     from slackwater.page.history import read_history
     from slackwater.page.hub import Hub
@@ -146,6 +135,6 @@ def serve_recorded(folder: Path, options: PageOptions, console: Console) -> None
     recorded = read_history(folder)
     if recorded.broken:
         say(f"note: {recorded.broken} lines of the history cannot be read, and are left out", console)
-    with options.serve(Hub.of_recorded(recorded)) as page:
+    with _served(Hub.of_recorded(recorded), asked) as page:
         say(f"page: {page.address} (Ctrl-C ends it)", console)
         stay(page)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from rich.console import Console
 
 from slackwater.core.batch import Words
 from slackwater.core.errors import SlackwaterError, UsageError
@@ -17,7 +18,7 @@ from slackwater.language.bind import Bound, sources_of
 from slackwater.language.query_file import NamedQuery, QueryFile, read_query_file
 from slackwater.operators.pipeline import MOST_TUPLES, Epochs
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.encode import TIME_UNITS
 from slackwater.sources.files import StreamFile, read_streams
 from slackwater.sources.planned import plan_over
@@ -114,6 +115,13 @@ def _stream_files(streams: list[str]) -> list[StreamFile]:
     if len(set(names)) < len(names):
         raise UsageError("a stream is given twice; each --stream needs a name of its own")
     return files
+
+
+def note_left_out(prepared: Prepared, whose: str = "") -> None:
+    """Say which columns `SELECT *` cannot give."""
+    for column in left_out(prepared.bound.query, prepared.sources):
+        note = f"note: {whose}{column} is left out; a query cannot read it"
+        Console(stderr=True).print(note, markup=False, soft_wrap=True)
 
 
 def text_of(query: str) -> str:

@@ -1,4 +1,4 @@
-"""`slackwater run`, `verify` and `explain` of a file of named queries.
+"""`slackwater run` and `verify` of a file of named queries.
 
 Invariant: nothing is run or written before all queries have been read, bound and planned. A query that fails while it
 runs stops alone: the others go on, and what it has emitted before is written, with the reason in its report.
@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure
-from slackwater.cli.operating import OperatingOptions
-from slackwater.cli.paging import Paged, PageOptions, paged
+from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.paging import Paged, paged
 from slackwater.cli.prepare import PreparedFile
+from slackwater.cli.run import write_side_outputs
 from slackwater.cli.runtimes import Local, Runtime
 from slackwater.cli.terminal import interruptible, progress_of, progress_of_all, warn
 from slackwater.cli.verify import Verified, judge_run
@@ -27,9 +28,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.report import Report
 from slackwater.operators.query_set.kernel import FAILED
-from slackwater.plan.explain import as_json, as_tree
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.sharing.graph_of_queries import graph_of_queries
 from slackwater.runtime.local.queries import LocalQueries
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.runtime.side_outputs.rejections import rejected_rows
@@ -60,18 +59,6 @@ class QueryRan:
         return {**self.report.as_json(), "error": self.failure, "out": str(self.out)}
 
 
-def explain_file(prepared: PreparedFile, count_only: bool, as_data: bool = False, figure: Path | None = None) -> None:
-    """Print the plan of all queries as one graph, or draw it."""
-    stated = {name: one.bound.quality_stated for name, one in prepared.queries.items()}
-    graph = graph_of_queries(prepared.plans(count_only), stated)
-    print(as_json(graph) if as_data else as_tree(graph))
-    if figure is not None:
-        # Drawing takes a while to import, and most plans are only printed.
-        from slackwater.figures.plan import draw_plan
-
-        draw_plan(graph, figure)
-
-
 def run_file(
     prepared: PreparedFile,
     runtime: Runtime,
@@ -79,13 +66,12 @@ def run_file(
     count_only: bool,
     arrival_time: str | None,
     quiet: bool,
-    page: PageOptions | None = None,
-    operating: OperatingOptions | None = None,
+    asked: Shown = NOBODY,
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)
     folders = _Folders(out, plans)
-    with paged(page, out, operating) as shown:
+    with paged(asked, out) as shown:
         _run_all(prepared, plans, runtime, arrival_time, quiet, folders, shown)
         shown.end({name: ran.failure for name, ran in folders.done.items()})
     return folders.done
@@ -104,11 +90,7 @@ class _Folders:
     def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
         folder = self._folders[name]
         folder.results.close()
-        for position, entry in enumerate(run.plan.inputs):
-            sides = {"late": run.side_outputs.late_rows(position), "rejected": run.side_outputs.rejected_rows(position)}
-            for what, rows in sides.items():
-                if rows.num_rows:
-                    folder.side_output(what, entry.stream.alias, rows)
+        write_side_outputs(run, folder)
         ran = QueryRan(run.report(), failure, folder.path)
         folder.report(dict(ran.report.as_json()) | ({} if failure is None else {"error": failure}))
         self.done[name] = ran

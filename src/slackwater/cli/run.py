@@ -8,15 +8,17 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure, resident, sized, waited_for
-from slackwater.cli.operating import OperatingOptions
-from slackwater.cli.paging import PageOptions, paged
+from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.paging import paged
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.runtimes import Runtime
 from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
 from slackwater.core.engines import computed_by
+from slackwater.core.errors import UsageError
 from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
 from slackwater.observe.report_view import latency_in_words, slack_in_words
+from slackwater.runtime.recorded import RecordedRun
 from slackwater.sinks.folder import OutputFolder
 from slackwater.sources.replay import replay
 
@@ -29,35 +31,43 @@ def run_query(
     arrival_time: str | None,
     quiet: bool,
     name: str = "query",
-    page: PageOptions | None = None,
-    operating: OperatingOptions | None = None,
+    asked: Shown = NOBODY,
 ) -> Report:
-    """Run a query and write what it emits; returns the report that was written. With a page, it shows the query under
-    this name."""
+    """Run a query and write what it emits; returns the report that was written. A page shows it under this name."""
     physical = prepared.plan(count_only)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
         folder = OutputFolder(out)
-        with paged(page, out, operating) as shown:
+        with paged(asked, out) as shown:
             shown.watch(name, run, prepared.bound.quality_stated)
             with interruptible(run), progress(run, quiet) as bar:
                 for table in run.tables(bar.tick):
                     folder.results.write(table)
             folder.results.close()
             shown.end()
-        for position, one in enumerate(physical.inputs):
-            for what, rows in (
-                ("late", run.side_outputs.late_rows(position)),
-                ("rejected", run.side_outputs.rejected_rows(position)),
-            ):
-                if rows.num_rows:
-                    folder.side_output(what, one.stream.alias, rows)
+        write_side_outputs(run, folder)
         report = run.report()
         warn_at_last(run, first)
     folder.report(report.as_json())
     return report
+
+
+def write_side_outputs(run: RecordedRun, folder: OutputFolder) -> None:
+    """Write the late and the rejected rows of every stream, where there are any."""
+    for position, one in enumerate(run.plan.inputs):
+        sides = {"late": run.side_outputs.late_rows(position), "rejected": run.side_outputs.rejected_rows(position)}
+        for what, rows in sides.items():
+            if rows.num_rows:
+                folder.side_output(what, one.stream.alias, rows)
+
+
+def needed(out: Path | None) -> Path:
+    """The folder that results go to; refuses to run without one."""
+    if out is None:
+        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
+    return out
 
 
 MOSTLY_LATE = (
