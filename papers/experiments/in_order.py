@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from papers.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from papers.experiments.figures import finish, logarithmic
+from papers.experiments.response_model import Setting, improvement_at
 from papers.experiments.response_times import drive
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
@@ -30,7 +31,6 @@ from slackwater.core.schema import Kind
 from slackwater.core.time import SECOND
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
-from slackwater.operators.in_order.analysis import Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
 
 WINDOW, FAST, MINUTES = 60, 10.0, 20.0

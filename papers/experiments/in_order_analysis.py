@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from papers.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from papers.experiments.figures import claimed, finish, logarithmic
 from papers.experiments.in_order import STYLES, TITLES
+from papers.experiments.response_model import MOST, Setting
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
 from slackwater.core.results import FILTER, SYNC
-from slackwater.operators.in_order.analysis import MOST, Setting
 
 DAY = 86_400.0
 COST, RATE = "c (µs)", "λ1 (1/s)"

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from papers.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from papers.experiments.figures import finish
 from papers.experiments.in_order import STYLES, TITLES, WAYS, arrivals, join_by_scanning
+from papers.experiments.response_model import Setting, improvement_at
 from papers.experiments.response_times import NO_GUARD, CountingOperator
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
@@ -35,7 +36,6 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release.eager import ENTERS
 from slackwater.expressions.functions import register, typed_call
 from slackwater.expressions.tree import Column, Literal
-from slackwater.operators.in_order.analysis import Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.runtime.driver import Driver

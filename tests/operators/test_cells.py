@@ -179,7 +179,7 @@ def test_sides_are_read_as_their_condition_reads_them():
 
 def test_few_tuples_are_looked_at():
     """On a line of places a tenth of a band apart, the cells around a tuple have thirty of them on average."""
-    places = np.arange(2000) * 0.1
+    places = np.arange(600) * 0.1
     spec = join(within("<", "x", 1.0), window=10**6)
     batch = Batch.of([(i % 2, i, float_word(x), 0, 0, 0) for i, x in enumerate(places)], ROWS)
     operator = spec.build()

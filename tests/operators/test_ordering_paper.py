@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from papers.experiments.response_model import MOST, Setting, improvement_at
 from papers.experiments.response_times import drive
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.core.results import FILTER, SYNC, Ordering
 from slackwater.core.time import SECOND
-from slackwater.operators.in_order.analysis import MOST, Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 

@@ -11,11 +11,11 @@ import pytest
 from slackwater.plan.placement import engine_search
 from slackwater.plan.placement.costs import CONSTANTS, Costs
 from slackwater.plan.placement.engine_search import best_engines, pure_costs, undominated
-from slackwater.plan.placement.exhaustive import all_placements, best_of_all
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.relations.algebra import operators
 from tests.effort import EXAMPLES
+from tests.plan.placement.exhaustive import all_placements, best_of_all
 from tests.plan.placement.trees import (
     SECOND,
     above,

@@ -10,7 +10,6 @@ import pytest
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.plan.placement.costs import CONSTANTS, Costs
-from slackwater.plan.placement.exhaustive import all_orders
 from slackwater.plan.placement.join_block import block_of
 from slackwater.plan.placement.join_order import MOST_LEAVES
 from slackwater.plan.placement.phase_one import best_tree
@@ -32,6 +31,7 @@ from slackwater.relations.algebra import (
 )
 from tests.effort import EXAMPLES
 from tests.plan.placement.evaluate import Row, bag
+from tests.plan.placement.exhaustive import all_orders
 from tests.plan.placement.trees import (
     KEY,
     MINUTE,
