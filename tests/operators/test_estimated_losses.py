@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
 from slackwater.operators.join import retention as retaining
-from slackwater.operators.join import synopsis
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.quality.ledger import synopsis
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, feed
 from tests.kit.examples import EXAMPLES, KINDS, ROWS
@@ -200,11 +200,11 @@ def test_no_tuple_has_more_partners_than_the_synopsis_says(tuples, windows, equa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synopsis, "FEWEST_BUCKETS", buckets)
         patch.setattr(synopsis, "MOST_BUCKETS", buckets)
-        noted = synopsis.synopsis_of(equalities, sizes, None)
+        noted = synopsis.synopsis_of(classes_of(equalities), sizes, None)
     for stream, ts, key in tuples:
         synopsis.note_all(noted, stream, np.array([[ts], [0], [key]]))
     assert noted.totals.sum() == len(tuples)
-    again = synopsis.synopsis_of(equalities, sizes, None)._replace(**{
+    again = synopsis.synopsis_of(classes_of(equalities), sizes, None)._replace(**{
         name: np.zeros_like(getattr(noted, name)) for name in ("counts", "totals", "since", "until")
     })  # fmt: skip
     synopsis.restore(again, synopsis.as_arrays(noted))

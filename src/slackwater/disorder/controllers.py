@@ -19,7 +19,7 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
 from slackwater.core.time import AFTER_ALL, format_duration
 from slackwater.core.trade_off import TradeOff
-from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter, Report, ResultLedger
+from slackwater.disorder.meters import Ledger, LedgerTerms, Measurable, QualityMeter, Report
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class KeepsLedger(SlackController):
     """A controller for a recall target: a ledger is kept beside it, whether it looks into it or not."""
 
     target: Recall
-    ledger: ResultLedger | None
+    ledger: Ledger | None
     retention: int
     interval: int
     memory: int

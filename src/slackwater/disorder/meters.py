@@ -44,7 +44,7 @@ class QualityMeter:
         """What to persist of it beside the controller."""
         return {}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool) -> None:
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         """The inverse of `as_arrays`, which may have been told for another target."""
 
     def begin_at(self, watermark: int, clock: int) -> None:
@@ -55,43 +55,33 @@ Report = Mapping[str, npt.NDArray[Any]]
 """What one shard has observed in a micro-batch, for the others."""
 
 
-class ResultLedger(Protocol):
+class Ledger(QualityMeter, ABC):
     """Results made and results lost, by their timestamps."""
 
+    @abstractmethod
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Made and lost between each edge and the next."""
 
+    @abstractmethod
     def lost_to_far(self) -> tuple[float, float] | None:
         """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
         where curves are made of results, not of tuples."""
 
-    def of_all_shards(self) -> LedgerOfShards:
+    @abstractmethod
+    def of_all_shards(self) -> SharedLedger:
         """That of all shards, where this is the ledger of one."""
 
 
-class LedgerOfShards(ResultLedger, Protocol):
+class SharedLedger(Ledger):
     """The ledgers of all shards of a query, added up: it hears what all of them report."""
 
-    def report(self) -> Report: ...
-    def hear(self, reports: Sequence[Report]) -> None: ...
-    def as_arrays(self) -> dict[str, npt.NDArray[Any]]: ...
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None: ...
-
-
-class Ledger(QualityMeter, ABC):
-    """A ledger that is a meter."""
+    @abstractmethod
+    def report(self) -> Report:
+        """What this shard has noted since the last reports were heard."""
 
     @abstractmethod
-    def between(self, edges: Words) -> tuple[Floats, Floats]:
-        """As `ResultLedger` has it."""
-
-    @abstractmethod
-    def lost_to_far(self) -> tuple[float, float] | None:
-        """As `ResultLedger` has it."""
-
-    @abstractmethod
-    def of_all_shards(self) -> LedgerOfShards:
-        """As `ResultLedger` has it."""
+    def hear(self, reports: Sequence[Report]) -> None:
+        """Add up what all shards have noted."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What quality-driven slack is computed from: statistics of delays and values, models, a PD controller."""
+"""What quality-driven slack is computed from: ledgers of results, statistics of delays and values, controllers."""

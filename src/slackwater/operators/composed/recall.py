@@ -62,11 +62,11 @@ class ComposedRecall(SteadyRecall):
         """What the top has been given, and how far it has come."""
         if not self._whole:
             self._row_ledger.made(run.ts[run.ts >= self._rows.known_from])
-        self._row_ledger.settle(run.watermark, run.max_ts)
+        self._row_ledger.pass_watermark(run.watermark, run.max_ts)
 
     def measured(self) -> MeasuredQuality:
         """The recall of all rows so far."""
-        return self._row_ledger.measured(self._rows.unknown, self._rows.most)
+        return self._row_ledger.measured_with(self._rows.unknown, self._rows.most)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far."""

@@ -26,7 +26,7 @@ from slackwater.disorder.release.synchronizer import separate, unite
 from slackwater.operators.contract import Operator
 from slackwater.operators.in_order.join import OrderedJoin, OrderedNode
 from slackwater.operators.in_order.strategy import Strategy
-from slackwater.operators.join.join_ledger import JoinLedger
+from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.output import Output
 from slackwater.operators.stages import Stages, Tells
 from slackwater.operators.state_size import WindowContents

@@ -32,7 +32,7 @@ from slackwater.expressions.tree import Column, Expr, Literal, streams_of
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
-from slackwater.operators.join.join_ledger import JoinLedger, Remembered, ledger_on
+from slackwater.operators.join.ledger import JoinLedger, Remembered, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.probe import join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan

@@ -33,7 +33,7 @@ from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import BELOW, from_node
-from slackwater.operators.join.join_ledger import JoinLedger, ledger_on
+from slackwater.operators.join.ledger import JoinLedger, ledger_on
 from slackwater.operators.join.operator import TIME, JoinOperator, WindowJoin, at_most
 from slackwater.operators.join.probing import Equality, classes_of
 

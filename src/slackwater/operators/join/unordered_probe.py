@@ -1,8 +1,8 @@
 """The search for the partners of a tuple that need not be the newest of its results.
 
 In the join itself a tuple in time is at least as new as all in the windows. That does not hold for a late tuple that is
-to be counted (`ledger.py`), nor for one that is joined before its turn (`operators/ordering`): there any member may be
-the newest, so the time left for partners is bounded at both ends, and shrinks with each one that is bound.
+to be counted (`ledger_loops.py`), nor for one that is joined before its turn (`operators/in_order`): there any member
+may be the newest, so the time left for partners is bounded at both ends, and shrinks with each one that is bound.
 
 What is found goes to a `note`, a compiled function given by the caller: `note(sink, search, ts, multiplicity)` is told
 that there are so many combinations of the slots bound in `search`, all with this timestamp.

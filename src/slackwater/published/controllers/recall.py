@@ -40,7 +40,7 @@ from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.quality import Recall
 from slackwater.core.time import BEFORE_ALL, MINUTE, format_duration
 from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Measured
-from slackwater.disorder.meters import Measurable, QualityMeter, ResultLedger
+from slackwater.disorder.meters import Ledger, Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.published.controllers.coverage_model import smallest_slack
 from slackwater.published.controllers.delays import DelaysAsShares
@@ -134,7 +134,7 @@ class ModelRecall(_Profiled):
     ) -> None:
         self.target, self._windows, self._config, self.selectivity = target, tuple(windows), config, selectivity
         self.retention, self.interval, self.memory = retention, config.interval, target.over
-        self.ledger: ResultLedger | None = None
+        self.ledger: Ledger | None = None
         """For the report alone: as published, it knows recall by estimate only."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
@@ -200,7 +200,7 @@ class PdRecall(_Profiled):
     ) -> None:
         self.target, self._config = target, config
         self.retention, self.interval, self.memory = retention, config.interval, target.over
-        self.ledger: ResultLedger | None = None
+        self.ledger: Ledger | None = None
         """For the report alone."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL

@@ -41,7 +41,7 @@ from slackwater.core.quality import Recall, default_cap
 from slackwater.core.time import BEFORE_ALL, DAY, format_duration
 from slackwater.core.trade_off import RESULTS, TradeOff, trade_off_of
 from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Measured
-from slackwater.disorder.meters import LedgerOfShards, Report, ResultLedger
+from slackwater.disorder.meters import Ledger, Report, SharedLedger
 from slackwater.quality.recall.loss_curves import count_needed, place_of, shape_of
 from slackwater.quality.recall.loss_history import LossHistory
 from slackwater.quality.recall.running_period import RunningPeriod
@@ -107,7 +107,7 @@ class SteadyRecall(KeepsLedger):
         self.cap = default_cap(target.over, max_behind) if target.at_most is None else target.at_most
         self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
-        self.ledger: ResultLedger | None = None
+        self.ledger: Ledger | None = None
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
@@ -138,7 +138,7 @@ class SteadyRecall(KeepsLedger):
         """The place of the slack that the past asks for, whatever the cap."""
         self._enough = 0
         """The place of the slack that the past gets."""
-        self._shared: LedgerOfShards | None = None
+        self._shared: SharedLedger | None = None
         """The ledger of all shards, where there are several."""
         self._unshared: Mapping[str, npt.NDArray[Any]] = {}
         """What that knew before a restart, until it is made."""

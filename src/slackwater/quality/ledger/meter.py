@@ -1,8 +1,8 @@
-"""Recall as the ledger has it, period by period.
+"""How many periods of a ledger met their target.
 
 A period counts once all of it is settled. Tuples may come later still, and what they cost changes the verdict for as
-long as the ledger has the period; it is worked out anew whenever somebody asks. When the ledger are about to lose sight
-of a period its verdict becomes final, and what still falls into it is known as a number only.
+long as the ring has the period; it is worked out anew whenever somebody asks. When a period is about to leave the ring
+its verdict becomes final, and what still falls into it is known as a number only.
 
 Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole buckets of
 the ledger; the first begins with the oldest tuple, whenever that came: results that were lost before all others were
@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from slackwater.core.batch import Floats, Words
 from slackwater.core.collections.ring import NEVER
-from slackwater.operators.join.ledger_loops import Periods
+from slackwater.quality.ledger.periods import Periods
 
 
-class ProbeStats(NamedTuple):
+class PeriodCounts(NamedTuple):
     """Periods measured, and how many of them met the target: probably, surely, and at most."""
 
     periods: float = 0.0
@@ -36,22 +36,22 @@ class ProbeStats(NamedTuple):
     to_spare: float = 0.0
     """How many more results the periods that met could have lost, added up."""
 
-    def plus(self, other: ProbeStats) -> ProbeStats:
+    def plus(self, other: PeriodCounts) -> PeriodCounts:
         """The periods of both."""
-        return ProbeStats(*(a + b for a, b in zip(self, other, strict=True)))
+        return PeriodCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class RecallMeter:
+class PeriodMeter:
     """Counts the periods that meet a target.
 
-    >>> from slackwater.operators.join.ledger_loops import ring_of
-    >>> ring = ring_of(8, 10)
+    >>> from slackwater.quality.ledger.periods import no_periods
+    >>> ring = no_periods(8, 10)
     >>> ring.number[:], ring.made[:], ring.lost[:] = np.arange(8), [9, 9, 9, 5, 9, 9, 0, 0], [1, 1, 1, 5, 1, 1, 0, 0]
-    >>> meter = RecallMeter(0.8, 20, ring, longest_window=0)
+    >>> meter = PeriodMeter(0.8, 20, ring, longest_window=0)
     >>> meter.begin(0)
     >>> meter.settle(65)
-    >>> probe_stats, latest = meter.probe_stats(factor=1.0)
-    >>> probe_stats.periods, probe_stats.met, latest
+    >>> counts, latest = meter.counts(factor=1.0)
+    >>> counts.periods, counts.met, latest
     (5.0, 3.0, (18.0, 2.0))
     """
 
@@ -66,7 +66,7 @@ class RecallMeter:
         """The bucket before which the last period ends that counts."""
         self._asked = NEVER
         """Periods that end before this bucket are not asked about."""
-        self._final = ProbeStats()
+        self._final = PeriodCounts()
         self._latest = (0.0, 0.0)
         ring.final[1] = self._length
 
@@ -92,37 +92,35 @@ class RecallMeter:
         # A good part of the ring at once, so that this is rarely due; what is not settled stays while it can.
         ahead = max(0, min(oldest + len(self._ring.number) // 8, self._settled - self._length + 1) - oldest)
         up_to = oldest + ahead + self._length
-        probe_stats, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
-        self._final = self._final.plus(probe_stats)
+        counts, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
+        self._final = self._final.plus(counts)
         self._latest = latest or self._latest
         self._next = self._ring.final[0] = up_to
 
-    def probe_stats(self, factor: float) -> tuple[ProbeStats, tuple[float, float]]:
+    def counts(self, factor: float) -> tuple[PeriodCounts, tuple[float, float]]:
         """All that was measured, and what was made and lost in the latest period with results.
 
         `factor` makes results of what the synopsis expects.
         """
         if self._next == NEVER:
-            return ProbeStats(), self._latest
-        probe_stats, latest = self._between(self._next, self._settled, factor)
-        probe_stats, latest = self._final.plus(probe_stats), latest or self._latest
-        return self._after_the_fact(probe_stats, factor), latest
+            return PeriodCounts(), self._latest
+        counts, latest = self._between(self._next, self._settled, factor)
+        counts, latest = self._final.plus(counts), latest or self._latest
+        return self._after_the_fact(counts, factor), latest
 
-    def _after_the_fact(self, probe_stats: ProbeStats, factor: float) -> ProbeStats:
+    def _after_the_fact(self, counts: PeriodCounts, factor: float) -> PeriodCounts:
         """With what fell into periods whose verdict is final. That it goes evenly against what they had to spare is a
         guess; that it has spoiled no more of them than it fell into is not."""
         times, results, expected = self._ring.beyond.tolist()
         if not times:
-            return probe_stats
-        surely = max(0.0, probe_stats.surely_met - times)
+            return counts
+        surely = max(0.0, counts.surely_met - times)
         gone = min(1.0, (results + factor * expected) / self._final.to_spare) if self._final.to_spare else 0.0
-        met = max(surely, probe_stats.met - gone * self._final.met)
+        met = max(surely, counts.met - gone * self._final.met)
         # One that had no results so far may have been missed: at the least, all of them.
-        return probe_stats._replace(
-            met=met, surely_met=surely, most_periods=probe_stats.most_periods + (0 if surely else times)
-        )
+        return counts._replace(met=met, surely_met=surely, most_periods=counts.most_periods + (0 if surely else times))
 
-    def _between(self, first: int, last: int, factor: float) -> tuple[ProbeStats, tuple[float, float] | None]:
+    def _between(self, first: int, last: int, factor: float) -> tuple[PeriodCounts, tuple[float, float] | None]:
         """The periods that end before these buckets, both included, as the ledger has them now."""
         ring = self._ring
         # By age, those first whose place is empty.
@@ -130,7 +128,7 @@ class RecallMeter:
         known = ring.number[order]
         ends = _ends_after(known[known != NEVER], self._length + self._reach, first, last)
         if not len(ends):
-            return ProbeStats(), None
+            return PeriodCounts(), None
 
         def sums(part: Floats, reach: int = 0) -> Floats:
             """What stands in the ledger for these periods, and so many buckets before them."""
@@ -150,14 +148,14 @@ class RecallMeter:
             for have, more in ((probable, likely), (filled, most), (filled, 0.0))
         )
         spare = np.where(met, made / needed - made - lost - likely, 0.0).sum() if needed else 0.0
-        counts = (float(np.count_nonzero(one)) for one in (probable, met, full, surely, filled, perhaps))
+        numbers = (float(np.count_nonzero(one)) for one in (probable, met, full, surely, filled, perhaps))
         at = np.flatnonzero(filled)
         latest = (float(made[at[-1]]), float(lost[at[-1]])) if len(at) else None
-        return ProbeStats(*(*counts, float(spare))), latest
+        return PeriodCounts(*(*numbers, float(spare))), latest
 
     def count_anew(self) -> None:
         """Another share is asked for from now on."""
-        self._final = ProbeStats()
+        self._final = PeriodCounts()
         self._next = self._asked = max(self._next, self._settled + 1)
         self._ring.final[[0, 2]] = self._next
         self._ring.beyond[:] = 0.0
@@ -172,7 +170,7 @@ class RecallMeter:
         """Take over what `as_arrays` gave."""
         self._next, self._settled, self._asked, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
         *final, made, lost = arrays["final"].tolist()
-        self._final, self._latest = ProbeStats(*final), (made, lost)
+        self._final, self._latest = PeriodCounts(*final), (made, lost)
 
 
 def _ends_after(buckets: Words, reach: int, first: int, last: int) -> Words:

@@ -1,4 +1,4 @@
-"""A synopsis of all tuples that a join has processed: counts by event time and key, in bounded memory for any run.
+"""A synopsis of all tuples that an operator has processed: counts by event time and key, in bounded memory for any run.
 
 Event time is cut into a fixed number of buckets. When the run grows longer than they reach, all become twice as wide
 and pairs are merged; so every age is covered, as finely as a fixed number of buckets can. What is far older than
@@ -11,7 +11,7 @@ all keys of a slot, wherever one of them may be a partner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +23,9 @@ from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import in_blocks, out_of_blocks
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.operators.join.probing import Equality, classes_of
 
+Key = tuple[int, int]
+"""A stream, and the row of a key of it."""
 SLOTS = 64
 CELLS = 1 << 18
 FEWEST_BUCKETS, MOST_BUCKETS = 256, 4096
@@ -68,10 +69,11 @@ class Synopsis(NamedTuple):
     """Space for the counts of one row."""
 
 
-def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | None) -> Synopsis:
-    """An empty synopsis of a join; `most` has the bounds between pairs where windows do not say it all."""
+def synopsis_of(classes: Sequence[Set[Key]], windows: Words, most: Words | None) -> Synopsis:
+    """An empty synopsis of a join with these classes of equal keys; `most` has the bounds between pairs where windows
+    do not say it all."""
     streams = len(windows)
-    rows = _Rows(classes_of(equalities))
+    rows = _Rows(classes)
     steps, links = _ways(streams, rows)
     cells = len(rows.lines) * SLOTS + 3 * streams
     buckets = max(FEWEST_BUCKETS, min(MOST_BUCKETS, 1 << ((CELLS // cells).bit_length() - 1)))
@@ -90,7 +92,7 @@ def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | 
 class _Rows:
     """The rows of counts: a stream by the keys that it has in common with another one, all of them together."""
 
-    def __init__(self, classes: list[set[tuple[int, int]]]) -> None:
+    def __init__(self, classes: Sequence[Set[Key]]) -> None:
         # Where a stream has two rows in a class, one of them is enough for a bound.
         self._places = [dict(sorted(members, reverse=True)) for members in classes]
         self._number: dict[tuple[int, tuple[int, ...]], int] = {}
