@@ -24,7 +24,7 @@ from papers.experiments.figures import claimed, finish, line
 from papers.experiments.hybrid_runs import Columns, FullWindows
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
-from slackwater.relations.fragments import COLUMN, ROW, all_placed
+from slackwater.operators.instant.fragments import COLUMN, ROW, all_placed
 
 SIZES = (100_000, 500_000, 1_000_000, 2_000_000, 5_000_000)
 LARGEST = SIZES[-1]

@@ -28,7 +28,7 @@ from papers.experiments.hybrid_plans import (
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
 from papers.workloads.plug_queries import HOLISTIC_PLUG_QUERIES
-from slackwater.relations.fragments import COLUMN, ROW
+from slackwater.operators.instant.fragments import COLUMN, ROW
 
 RATES = (1000.0, 5000.0, 20_000.0)
 

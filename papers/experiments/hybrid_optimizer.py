@@ -27,12 +27,12 @@ from papers.experiments.figures import finish, logarithmic
 from papers.experiments.hybrid_queries import QUERIES, plug_statistics, windows_joined
 from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
+from slackwater.expressions.relational import Relation, operators
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.engine_search import best_engines
 from slackwater.plan.placement.phase_one import best_tree
 from slackwater.plan.placement.place import operator_costs
 from slackwater.plan.placement.plan_cost import Objective
-from slackwater.relations.algebra import Relation, operators
 
 AS_PUBLISHED, AS_CHOSEN = "published shape", "our shape"
 RATE = 2000.0

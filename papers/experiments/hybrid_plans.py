@@ -33,9 +33,9 @@ from papers.experiments.stages import Stage
 from papers.experiments.sweep import Row, Trial
 from papers.workloads.plug_queries import HOLISTIC_PLUG_QUERIES, PLUG_QUERIES
 from papers.workloads.plugs import LOAD, smart_plugs
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.plan.placement.costs import load_costs
 from slackwater.plan.placement.place import Placed, place
-from slackwater.relations.fragments import COLUMN, ROW
 
 RATES = (1000.0, 5000.0, 10_000.0, 20_000.0, 40_000.0)
 """Tuples a second of the stream; every other one is a load."""

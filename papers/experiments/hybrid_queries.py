@@ -19,9 +19,7 @@ import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import MINUTE, SECOND
-from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Join,
@@ -32,6 +30,8 @@ from slackwater.relations.algebra import (
     Select,
     scans,
 )
+from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.plan.placement.statistics import Statistics
 
 PLUG = ("house", "household", "plug")
 """What tells plugs apart."""

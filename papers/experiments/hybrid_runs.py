@@ -25,8 +25,10 @@ import pyarrow as pa
 from slackwater.core.batch import TS, Words
 from slackwater.core.state import encode_json, encode_words, state_update
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.relational import Placement, Relation, operators
 from slackwater.operators.contract import PLAIN
 from slackwater.operators.instant.census import take_census
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.operators.instant.operator import InstantOperator
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.placement.costs import Costs, load_costs
@@ -35,8 +37,6 @@ from slackwater.plan.placement.place import Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import cost_of, parts_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.plan.planner import plan
-from slackwater.relations.algebra import Placement, Relation, operators
-from slackwater.relations.fragments import COLUMN, ROW
 from slackwater.sources.binding import bind_to_tables
 
 SLIDES = 3

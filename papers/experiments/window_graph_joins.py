@@ -25,7 +25,7 @@ from papers.experiments.sweep import Row, Trial
 from papers.experiments.window_join_work import CHOSEN, IN_ORDER, IN_TURN, WorkTrial
 from papers.experiments.window_joins import MEASURES, TIMES_LESS, beats
 from slackwater.core.time import MILLISECOND, before, within
-from slackwater.windows.graph import WindowGraph
+from slackwater.core.window_graph import WindowGraph
 
 STREAMS = 4
 LEGS_MS = (250, 500, 1000)

@@ -27,11 +27,11 @@ from papers.experiments.sweep import Row, Trial
 from papers.workloads import exponential_stream, store_sales
 from slackwater.core.batch import FIRST_COLUMN, Words
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.published.wjoin.spec import WJoinOperator, by_algorithm
-from slackwater.windows.graph import WindowGraph
 
 CHOSEN = "chosen"
 """What the planner takes when nothing is asked for: the product's own join, for which no comparisons are counted."""

@@ -17,6 +17,7 @@ import slackwater.operators
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS
 from slackwater.core.schema import Kind
 from slackwater.core.time import Bounds, before, within
+from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
@@ -41,7 +42,6 @@ from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
 from slackwater.published.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
-from slackwater.windows.graph import WindowGraph
 from tests.kit.instant_examples import instant_specs
 from tests.kit.oracles import ORACLES
 

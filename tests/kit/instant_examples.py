@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from slackwater.core.batch import FIRST_COLUMN
 from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call
+from slackwater.expressions.relational import Aggregate, AggregateCall, Distinct, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Column, Literal
 from slackwater.operators.instant.spec import InstantRelation
-from slackwater.relations.algebra import Aggregate, AggregateCall, Distinct, Join, Project, Relation, Scan, Select
 from tests.kit.random_relations import KINDS, NAMES, ROWS, reading_of, relation_column
 
 PLACES = tuple((name, FIRST_COLUMN + at) for at, name in enumerate(NAMES))

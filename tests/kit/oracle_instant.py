@@ -16,10 +16,7 @@ from typing import Any
 
 from slackwater.core.batch import Batch
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Column, Expr
-from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.instant.spec import InstantRelation
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -30,6 +27,9 @@ from slackwater.relations.algebra import (
     Scan,
     Select,
 )
+from slackwater.expressions.tree import Column, Expr
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.instant.spec import InstantRelation
 from tests.kit.evaluate import evaluate
 from tests.kit.oracle_aggregate import aggregate_of
 from tests.kit.oracle_projection import Made

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.time import Bounds
+from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.published.wjoin.spec import WJoin
 from slackwater.published.wjoin.steps import key_of_all
-from slackwater.windows.graph import Matrix, WindowGraph
 from tests.kit.evaluate import evaluate
 from tests.kit.oracle_join import Result
 from tests.kit.oracle_release import NEVER, Released, Tuple

@@ -13,11 +13,7 @@ import numpy as np
 from slackwater.core.batch import FIRST_COLUMN
 from slackwater.core.schema import ARROW_OF, Kind
 from slackwater.expressions.functions import typed_call
-from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.operators.instant.pruning import pruned
-from slackwater.operators.instant.spec import InstantRelation, Places
-from slackwater.operators.instant.sql import can_be_column
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -31,7 +27,11 @@ from slackwater.relations.algebra import (
     operators,
     scans,
 )
-from slackwater.relations.fragments import COLUMN, ROW
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.operators.instant.fragments import COLUMN, ROW
+from slackwater.operators.instant.pruning import pruned
+from slackwater.operators.instant.spec import InstantRelation, Places
+from slackwater.operators.instant.sql import can_be_column
 
 NAMES = ("k", "l", "v")
 KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)

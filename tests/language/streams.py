@@ -8,6 +8,7 @@ from slackwater.core.options import Options
 from slackwater.core.results import AS_MADE
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.core.time import format_duration
+from slackwater.expressions.relational import Aggregate, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
@@ -22,7 +23,6 @@ from slackwater.language.bound import (
     streams_read,
 )
 from slackwater.language.instants import InstantQuery
-from slackwater.relations.algebra import Aggregate, Join, Project, Relation, Scan, Select
 
 _ARROW = {
     Kind.TIME: pa.timestamp("us", "UTC"),

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW, Batch
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.join import adaptive, operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
@@ -23,7 +24,6 @@ from slackwater.operators.join.probing import Equality, Linkage, ProbeOrder
 from slackwater.operators.join.selectivity import Selectivities
 from slackwater.operators.pipeline import Epochs
 from slackwater.published.wjoin.spec import WJoin
-from slackwater.windows.graph import WindowGraph
 from tests.effort import tried
 from tests.kit import laws
 from tests.kit.drive import Outcome, drive, feed, pipeline_of, results_of

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW
 from slackwater.core.time import before, within
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import STREAM, Equality
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.pipeline import Epochs
-from slackwater.windows.graph import WindowGraph
 from tests.effort import tried
 from tests.kit import laws
 from tests.kit.drive import drive, pipeline_of, results_of

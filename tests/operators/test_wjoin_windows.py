@@ -12,9 +12,9 @@ from slackwater.core.batch import Batch
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.core.time import BEFORE_ALL, before, within
+from slackwater.core.window_graph import WindowGraph
 from slackwater.published.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE
 from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
-from slackwater.windows.graph import WindowGraph
 from tests.effort import tried
 from tests.kit.oracle_release import SlackRule, oracle_tuple_release
 from tests.kit.oracles import oracle_join, oracle_join_processing

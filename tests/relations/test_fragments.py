@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Literal
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Given,
@@ -21,7 +20,8 @@ from slackwater.relations.algebra import (
     nodes,
     operators,
 )
-from slackwater.relations.fragments import COLUMN, ROW, all_placed, cut, reading
+from slackwater.expressions.tree import Call, Column, Literal
+from slackwater.operators.instant.fragments import COLUMN, ROW, all_placed, cut, reading
 
 KEY = RelationColumn("k", Kind.INT, pa.int64())
 LOAD = RelationColumn("v", Kind.INT, pa.int64())

@@ -14,11 +14,11 @@ from papers.workloads.delays import Delays
 from papers.workloads.plug_queries import PLUG_QUERIES
 from papers.workloads.plugs import smart_plugs
 from slackwater.cli.prepare import Prepared, epochs_of
+from slackwater.expressions.relational import Placement, operators
 from slackwater.operators.instant import adapting
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.relations.algebra import Placement, operators
-from slackwater.relations.fragments import COLUMN, ROW
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay

@@ -14,9 +14,9 @@ from papers.experiments.hybrid_plans import CHECK, PLANS, CheckTrial, PlanTrial
 from papers.experiments.hybrid_queries import QUERIES, plug_statistics, windows_joined
 from papers.experiments.stages import Stage
 from papers.workloads.plug_queries import HOLISTIC_PLUG_QUERIES, PLUG_QUERIES
+from slackwater.expressions.relational import operators, scans
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import place
-from slackwater.relations.algebra import operators, scans
 
 
 @pytest.mark.parametrize(("m", "n"), [(2, 6), (5, 15), (8, 24)])

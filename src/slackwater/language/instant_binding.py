@@ -26,6 +26,15 @@ from slackwater.core.errors import QueryError
 from slackwater.core.quality import Complete
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
+from slackwater.expressions.relational import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Project,
+    Relation,
+    RelationColumn,
+    Scan,
+)
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import WINDOW_COLUMNS, Output, StreamRef
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
@@ -48,15 +57,6 @@ from slackwater.language.relations import Combined, Entry, combined, join, prune
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.selection import bind_outputs
-from slackwater.relations.algebra import (
-    Aggregate,
-    AggregateCall,
-    Distinct,
-    Project,
-    Relation,
-    RelationColumn,
-    Scan,
-)
 
 MOST_STREAMS = 8
 Source = Callable[[ParsedStream], str]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
+from slackwater.expressions.relational import Relation
 from slackwater.language.bound import RelationQuery, StreamRef
-from slackwater.relations.algebra import Relation
 
 
 @dataclass(frozen=True)

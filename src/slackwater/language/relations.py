@@ -15,10 +15,7 @@ from typing import Literal as OneOf
 
 from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import StreamRef
-from slackwater.language.output_names import free_name
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
     Given,
@@ -29,6 +26,9 @@ from slackwater.relations.algebra import (
     Scan,
     Select,
 )
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
+from slackwater.language.bound import StreamRef
+from slackwater.language.output_names import free_name
 
 ColumnOf = tuple[int, str]
 """An entry of FROM, and the name of a column there."""

@@ -11,11 +11,11 @@ from itertools import chain, pairwise, product
 
 from slackwater.core.errors import QueryError
 from slackwater.core.time import Bounds, before, format_duration, window_of, within
+from slackwater.core.window_graph import UNBOUNDED, WindowGraph
 from slackwater.language.bound import StreamRef
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.window_clauses import StreamName, WindowForAll, WindowPath
-from slackwater.windows.graph import UNBOUNDED, WindowGraph
 
 _Pair = tuple[int, int]
 

@@ -17,6 +17,7 @@ from slackwater.core.options import Options
 from slackwater.core.quality import NoWait
 from slackwater.core.results import AS_MADE
 from slackwater.core.time import Bounds, WindowBound
+from slackwater.core.window_graph import UNBOUNDED, WindowGraph, close
 from slackwater.expressions.functions import mixes_streams
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.bound import (
@@ -30,7 +31,6 @@ from slackwater.language.bound import (
     streams_read,
 )
 from slackwater.language.derived import result_schema
-from slackwater.windows.graph import UNBOUNDED, WindowGraph, close
 
 SETTLING = 4
 """Windows that follow a rate are at their size after so many intervals."""

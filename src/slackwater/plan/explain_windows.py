@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from slackwater.core.time import format_duration
+from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.plan.graph import Detail
-from slackwater.windows.graph import Matrix, WindowGraph
 
 
 def explain_windows(query: JoinQuery) -> list[Detail]:
@@ -73,7 +73,7 @@ def aggregated_by(operator: WindowAggregate) -> str:
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:
     """How far apart every two streams may be.
 
-    >>> from slackwater.windows.graph import close
+    >>> from slackwater.core.window_graph import close
     >>> from slackwater.core.time import before, within
     >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
     ...     print(line)

@@ -11,9 +11,12 @@ from dataclasses import replace
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import UTC, Kind
+from slackwater.expressions.relational import Placement, Relation, Scan
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import StreamRef
 from slackwater.language.instants import InstantQuery
+from slackwater.operators.instant.adapting import Census
+from slackwater.operators.instant.fragments import COLUMN, ROW, reading
 from slackwater.operators.instant.pruning import pruned
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.layout import InputLayout
@@ -23,9 +26,6 @@ from slackwater.plan.placement.learning import CostBased, statistics_of
 from slackwater.plan.placement.place import place
 from slackwater.plan.placement.statistics import ASSUMED, RECORDED, STATED, Statistics
 from slackwater.plan.rate_model import Expected
-from slackwater.relations.algebra import Placement, Relation, Scan
-from slackwater.relations.census import Census
-from slackwater.relations.fragments import COLUMN, ROW, reading
 
 AUTO = "auto"
 ENGINES = (AUTO, ROW, COLUMN)

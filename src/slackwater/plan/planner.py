@@ -13,6 +13,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import UTC, Kind
+from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery, is_chain
@@ -39,7 +40,6 @@ from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, Physical
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
 from slackwater.plan.sizes import check_sizes, kept_places, weights_of
-from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)

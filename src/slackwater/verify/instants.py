@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.relational import scans
 from slackwater.expressions.tree import Column, Expr
 from slackwater.language.instants import InstantQuery
-from slackwater.relations.algebra import scans
 from slackwater.verify.chain_rows import comparable
 from slackwater.verify.inputs import OrderWatch, column_of, tables, words
 from slackwater.verify.relation_sql import Stretch, TreeRenderer

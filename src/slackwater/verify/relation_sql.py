@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slackwater.core.errors import UsageError
-from slackwater.expressions.tree import Expr
-from slackwater.language.bound import Aggregate as BoundAggregate
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
     Join,
@@ -26,6 +24,8 @@ from slackwater.relations.algebra import (
     Select,
     nodes,
 )
+from slackwater.expressions.tree import Expr
+from slackwater.language.bound import Aggregate as BoundAggregate
 from slackwater.verify.aggregate_truth import value_of
 from slackwater.verify.sql import Renderer
 

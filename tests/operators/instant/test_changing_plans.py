@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.expressions.relational import Relation, Scan, nodes
 from slackwater.operators.contract import PLAIN
 from slackwater.operators.instant import adapting, census
+from slackwater.operators.instant.adapting import Census
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import WindowStore
 from slackwater.operators.pipeline import Epochs
@@ -22,8 +24,6 @@ from slackwater.plan.placement.place import place
 from slackwater.plan.placement.plan_cost import Objective
 from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import Relation, Scan, nodes
-from slackwater.relations.census import Census
 from tests.effort import EXAMPLES, tries
 from tests.kit.drive import drive, pipeline_of
 from tests.kit.instant_examples import PLACES, correlated, gone, two_lengths

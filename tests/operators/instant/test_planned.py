@@ -14,6 +14,7 @@ from slackwater.core.quality import Complete
 from slackwater.core.schema import ARROW_OF, Field, Kind, Schema, kind_of
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.functions import typed_call
+from slackwater.expressions.relational import Aggregate, AggregateCall, Join, RelationColumn, Scan
 from slackwater.expressions.tree import Column, Literal
 from slackwater.language.bound import StreamRef
 from slackwater.language.instants import InstantQuery
@@ -22,7 +23,6 @@ from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
 from slackwater.plan.planner import plan
-from slackwater.relations.algebra import Aggregate, AggregateCall, Join, RelationColumn, Scan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.replay import replay
 from tests.kit.drive import drive, pipeline_of, results_of

@@ -10,10 +10,10 @@ from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.functions import typed_call
+from slackwater.expressions.relational import Aggregate, AggregateCall, Join, operators
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.operators.pipeline import Epochs
-from slackwater.relations.algebra import Aggregate, AggregateCall, Join, operators
 from tests.effort import EXAMPLES, tries
 from tests.kit.drive import Outcome, drive, feed, pipeline_of
 from tests.kit.instant_examples import PLACES, window

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.relations.algebra import Aggregate, Distinct, Join, Project, Relation, Scan, Select
 
 Row = dict[str, Any]
 OPS = {

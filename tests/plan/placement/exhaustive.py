@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from slackwater.expressions.relational import Placement
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.plan.placement.operator_costs import OperatorCosts
 from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
-from slackwater.relations.algebra import Placement
-from slackwater.relations.fragments import COLUMN, ROW
 
 
 def all_placements(operators: OperatorCosts) -> Iterator[tuple[Placement, Cost]]:

@@ -8,12 +8,12 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from slackwater.expressions.relational import operators
 from slackwater.plan.placement import engine_search
 from slackwater.plan.placement.costs import CONSTANTS, Costs
 from slackwater.plan.placement.engine_search import best_engines, pure_costs, undominated
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import operators
 from tests.effort import EXAMPLES
 from tests.plan.placement.exhaustive import all_placements, best_of_all
 from tests.plan.placement.trees import (

@@ -8,15 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.plan.placement.costs import CONSTANTS, Costs
-from slackwater.plan.placement.join_block import block_of
-from slackwater.plan.placement.join_order import MOST_LEAVES
-from slackwater.plan.placement.phase_one import best_tree
-from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
-from slackwater.plan.placement.push_down import aggregated_below, pushed_down
-from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -29,6 +21,14 @@ from slackwater.relations.algebra import (
     operators,
     scans,
 )
+from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.plan.placement.costs import CONSTANTS, Costs
+from slackwater.plan.placement.join_block import block_of
+from slackwater.plan.placement.join_order import MOST_LEAVES
+from slackwater.plan.placement.phase_one import best_tree
+from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
+from slackwater.plan.placement.push_down import aggregated_below, pushed_down
+from slackwater.plan.placement.statistics import Statistics
 from tests.effort import EXAMPLES
 from tests.plan.placement.evaluate import Row, bag
 from tests.plan.placement.exhaustive import all_orders

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.expressions.relational import operators
 from slackwater.plan.placement.costs import FILE, Costs, save_costs
 from slackwater.plan.placement.explain import as_json, infeasible, operator_nodes, placement_notes
 from slackwater.plan.placement.place import Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import cost_of, parts_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import operators
 from tests.plan.placement.trees import MINUTE, SECOND, above, aggregate, joined, projected, window
 
 KEYS = {(stream, "k"): 2000.0 for stream in range(2)}

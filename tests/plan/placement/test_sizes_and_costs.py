@@ -11,13 +11,13 @@ import pytest
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
+from slackwater.expressions.relational import Aggregate, Relation
 from slackwater.expressions.tree import Call, Column, Literal
 from slackwater.plan.placement.costs import CONSTANTS, FILE, VERSION, Costs, costs_file, load_costs, save_costs
 from slackwater.plan.placement.engine_search import pure_costs
 from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
 from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import EQUAL, RANGE, Statistics
-from slackwater.relations.algebra import Aggregate, Relation
 from tests.plan.placement.trees import (
     KEY,
     MINUTE,

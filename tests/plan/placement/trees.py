@@ -7,12 +7,7 @@ import random
 import pyarrow as pa
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Literal
-from slackwater.plan.placement.costs import CONSTANTS, Costs
-from slackwater.plan.placement.operator_costs import OperatorCosts
-from slackwater.plan.placement.sizes import numbered, sizes_of
-from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -24,6 +19,11 @@ from slackwater.relations.algebra import (
     Select,
     operators,
 )
+from slackwater.expressions.tree import Call, Column, Literal
+from slackwater.plan.placement.costs import CONSTANTS, Costs
+from slackwater.plan.placement.operator_costs import OperatorCosts
+from slackwater.plan.placement.sizes import numbered, sizes_of
+from slackwater.plan.placement.statistics import Statistics
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -18,10 +18,10 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
+from slackwater.operators.aggregate.panes import last_pane
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
-from slackwater.windows.panes import last_pane
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from slackwater.operators.aggregate.answers import NEAR_COLUMNS, asked_of, log_f
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.pane_partials import KEY, combine_all
+from slackwater.operators.aggregate.panes import Panes, first_open, last_pane, panes
 from slackwater.operators.aggregate.partials import program_for
 from slackwater.operators.aggregate.shared.operator import PaneReadingOperator
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
@@ -40,7 +41,6 @@ from slackwater.operators.aggregate.window_loop import (
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
-from slackwater.windows.panes import Panes, first_open, last_pane, panes
 
 AT_ONCE = 1 << 15
 """Tuples that are taken in before there is room for more."""

@@ -21,6 +21,15 @@ from slackwater.operators.aggregate.holistic_values import (
     values_leave,
 )
 from slackwater.operators.aggregate.pane_queue import add_to_pane, forget_pane, inside_at, pop_waiting, queue_inside
+from slackwater.operators.aggregate.panes import (
+    Panes,
+    first_open,
+    first_pane,
+    first_window_with,
+    last_pane,
+    pane_of,
+    window_end,
+)
 from slackwater.operators.aggregate.partials import add
 from slackwater.operators.aggregate.sliding import (
     enter,
@@ -60,15 +69,6 @@ from slackwater.operators.aggregate.state import (
     Closed,
     Tables,
     Taken,
-)
-from slackwater.windows.panes import (
-    Panes,
-    first_open,
-    first_pane,
-    first_window_with,
-    last_pane,
-    pane_of,
-    window_end,
 )
 
 CLOSED_ALL = 0

@@ -12,10 +12,10 @@ References: 004 §6.1 (static optimization, where the characteristics of streams
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from slackwater.relations.algebra import Placement, Relation
-from slackwater.relations.census import Census
+from slackwater.expressions.relational import Placement, Relation, nodes
 
 FIRST, SHORTEST, LONGEST = 16, 64, 1024
 """Instants until the first census, and then between two of them."""
@@ -26,6 +26,41 @@ FAR = 1.5
 
 Running = tuple[Relation, Placement]
 """A tree and where its operators run."""
+
+
+@dataclass(frozen=True)
+class Census:
+    """What was counted. Nodes are those of the tree in post-order, windows among them."""
+
+    at: int
+    """The instant."""
+    rates: tuple[float, ...]
+    """Tuples a second of event time that enter the windows, by stream."""
+    rows: tuple[float, ...]
+    """Rows of every node."""
+    pairs: tuple[float, ...]
+    """Of a join, pairs with equal keys, before its condition is asked; of others nothing."""
+    keys: tuple[tuple[int, int], ...]
+    """Of a join, how many different keys either side has."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(saved: dict[str, Any]) -> Census:
+        """The inverse of `as_json`.
+
+        >>> census = Census(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0)))
+        >>> Census.of_json(census.as_json()) == census
+        True
+        """
+        keys = tuple((int(left), int(right)) for left, right in saved["keys"])
+        return Census(saved["at"], tuple(saved["rates"]), tuple(saved["rows"]), tuple(saved["pairs"]), keys)
+
+    def is_of(self, relation: Relation) -> bool:
+        """Whether it has the nodes of this tree; one that was kept may be of another."""
+        return len(self.rows) == sum(1 for _ in nodes(relation))
 
 
 class Planner(Protocol):

@@ -16,8 +16,8 @@ from slackwater.core.schema import Kind
 from slackwater.expressions.compile import compile_filter, compile_maps
 from slackwater.expressions.computed import Computed, as_words
 from slackwater.expressions.lower import EncodeText, Layout
+from slackwater.expressions.relational import RelationColumn
 from slackwater.expressions.tree import Call, Column, Expr
-from slackwater.relations.algebra import RelationColumn
 
 GROUP_KEY, JOIN_KEY, VALUE = "group key", "join key", "argument"
 """What a column is computed for, which says how its nulls and zeros are written."""

@@ -18,14 +18,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.core.time import SECOND
+from slackwater.expressions.relational import Given, Join, Project, Relation, Scan, Select, scans
 from slackwater.operators.contract import BuildContext
+from slackwater.operators.instant.adapting import Census
 from slackwater.operators.instant.blocks import JOIN_KEY, Block, Mapper, gathered
+from slackwater.operators.instant.fragments import reading
 from slackwater.operators.instant.numbering import NOBODY, Numbering
 from slackwater.operators.instant.row_engine import Instant, compiled_rows
 from slackwater.operators.instant.store import WindowStore
-from slackwater.relations.algebra import Given, Join, Project, Relation, Scan, Select, scans
-from slackwater.relations.census import Census
-from slackwater.relations.fragments import reading
 
 MOST_TUPLES = 1 << 16
 MOST_PAIRS = 1 << 20

@@ -22,14 +22,14 @@ import pyarrow as pa
 from slackwater.core.batch import Flags, Words
 from slackwater.core.errors import DataError, UsageError
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.expressions.relational import Given, Relation, RelationColumn, Scan, operators
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import Block, empty
+from slackwater.operators.instant.fragments import Fragment
 from slackwater.operators.instant.row_engine import Instant, Node
 from slackwater.operators.instant.sql import Statement, can_be_column
 from slackwater.operators.instant.store import Chunk, WindowStore
 from slackwater.operators.instant.windows import Windows, window_under
-from slackwater.relations.algebra import Given, Relation, RelationColumn, Scan, operators
-from slackwater.relations.fragments import Fragment
 
 _NAN = np.array(np.nan).view(np.int64)
 

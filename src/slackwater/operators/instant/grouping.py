@@ -21,16 +21,16 @@ from slackwater.core.schema import Kind
 from slackwater.core.state import encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.relational import Aggregate, AggregateCall, Distinct, RelationColumn
 from slackwater.expressions.tree import Column, Expr
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.panes import first_open
 from slackwater.operators.aggregate.partials import ROW, add, clear, program_for
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import GROUP_KEY, VALUE, Block, Mapper, block, empty, gathered
 from slackwater.operators.instant.numbering import Numbering
 from slackwater.operators.output import Output
-from slackwater.relations.algebra import Aggregate, AggregateCall, Distinct, RelationColumn
-from slackwater.windows.panes import first_open
 
 BOUNDS = 2
 """Columns of an aggregate's output before its keys: start and end of the window."""

@@ -25,12 +25,12 @@ from slackwater.operators.instant.adapting import Adapting, Running
 from slackwater.operators.instant.blocks import Block, gathered
 from slackwater.operators.instant.census import rates_at, take_census
 from slackwater.operators.instant.column_engine import ColumnFragment, ReadWhereKept
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.operators.instant.row_engine import Instant, Node, compiled_rows
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.windows import Windows
 from slackwater.operators.output import Output, joined
 from slackwater.operators.state_size import WindowContents
-from slackwater.relations.fragments import COLUMN, ROW
 
 MOST_LINES = 1 << 16
 """Lines at which an output is yielded; it is larger by at most the answer of one instant."""

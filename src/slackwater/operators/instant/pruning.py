@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from slackwater.expressions.tree import Column, Expr, columns_of
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
     Join,
@@ -21,7 +20,8 @@ from slackwater.relations.algebra import (
     Select,
     scans,
 )
-from slackwater.relations.fragments import reading
+from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.operators.instant.fragments import reading
 
 
 def pruned(relation: Relation) -> Relation:

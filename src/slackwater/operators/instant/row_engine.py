@@ -18,6 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.expressions.relational import (
+    Aggregate,
+    Distinct,
+    Given,
+    Join,
+    Project,
+    Relation,
+    RelationColumn,
+    Select,
+)
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import (
@@ -36,7 +46,6 @@ from slackwater.operators.instant.hash_index import Index, gather, keep_pairs, m
 from slackwater.operators.instant.pruning import needed_of_inputs
 from slackwater.operators.instant.store import CarriedKey, WindowStore
 from slackwater.operators.instant.windows import Windows, window_under
-from slackwater.relations.algebra import Aggregate, Distinct, Given, Join, Project, Relation, RelationColumn, Select
 
 
 @dataclass(frozen=True)

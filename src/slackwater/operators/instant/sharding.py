@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from slackwater.core.schema import Kind
+from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, Scan
 from slackwater.expressions.tree import Column, Expr
-from slackwater.relations.algebra import Aggregate, Distinct, Join, Project, Relation, Scan
 
 
 @dataclass(frozen=True)

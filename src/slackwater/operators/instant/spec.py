@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any
 
 from slackwater.core.time import format_duration
+from slackwater.expressions.relational import Placement, Relation, Scan, operators, scans
 from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
 from slackwater.operators.instant.adapting import Planner
+from slackwater.operators.instant.fragments import ROW, Fragment, all_placed, cut
 from slackwater.operators.instant.sharding import common_key
-from slackwater.relations.algebra import Placement, Relation, Scan, operators, scans
-from slackwater.relations.fragments import ROW, Fragment, all_placed, cut
 
 Places = tuple[tuple[str, int], ...]
 """Where the columns of a stream stand: each name with its row of a tuple."""

@@ -18,8 +18,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText
-from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -31,6 +30,7 @@ from slackwater.relations.algebra import (
     Scan,
     Select,
 )
+from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 
 Leaf = Callable[[Scan | Given], str]
 """The name under which the database knows a leaf."""

@@ -17,14 +17,14 @@ import numpy as np
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.relational import Aggregate, Distinct, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Expr
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import JOIN_KEY, VALUE, Block, Mapper, Sieve, block, places_of
+from slackwater.operators.instant.fragments import reading
 from slackwater.operators.instant.grouping import KeptAggregate
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import CarriedKey, WindowStore
-from slackwater.relations.algebra import Aggregate, Distinct, Project, Relation, Scan, Select
-from slackwater.relations.fragments import reading
 
 
 def window_under(relation: Relation) -> Scan | None:

@@ -24,6 +24,7 @@ from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
@@ -40,7 +41,6 @@ from slackwater.operators.join.search import Arriving, Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
-from slackwater.windows.graph import WindowGraph
 
 TIME = "\0ts"
 """The name of a member's own event time: one that no query can spell."""

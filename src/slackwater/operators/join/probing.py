@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.core.window_graph import WindowGraph
 from slackwater.operators.join.bands import Band, axes_between
 from slackwater.operators.join.cells import ANY_KEY, AXES, AXIS_FIELDS, HashIndex, axis_of, probe_line
-from slackwater.windows.graph import WindowGraph
 
 # Columns of a step. READY: how many enumerated steps must be bound before it. NEAR: where it says which cells to look
 # into, of an index that has them.

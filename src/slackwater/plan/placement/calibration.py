@@ -20,11 +20,7 @@ import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import SECOND
-from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.plan.placement.costs import Costs
-from slackwater.plan.placement.fitting import MeasuredPlan, fitted
-from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Join,
@@ -36,7 +32,11 @@ from slackwater.relations.algebra import (
     Select,
     scans,
 )
-from slackwater.relations.fragments import COLUMN, ROW
+from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.operators.instant.fragments import COLUMN, ROW
+from slackwater.plan.placement.costs import Costs
+from slackwater.plan.placement.fitting import MeasuredPlan, fitted
+from slackwater.plan.placement.statistics import Statistics
 
 KEY, VALUE = RelationColumn("k", Kind.INT, pa.int64()), RelationColumn("v", Kind.FLOAT, pa.float64())
 FURTHER = (RelationColumn("l", Kind.INT, pa.int64()), RelationColumn("m", Kind.INT, pa.int64()))

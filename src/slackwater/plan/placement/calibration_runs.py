@@ -16,10 +16,10 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.relational import scans
 from slackwater.operators.contract import Operator
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.placement.calibration import SEVEN, PlanToRun
-from slackwater.relations.algebra import scans
 
 SLIDES = 4
 """Slides that are timed, after one that is not."""

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.expressions.relational import Placement
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.plan.placement.operator_costs import OperatorCosts, stays_by_tuple
 from slackwater.plan.placement.plan_cost import Cost, Floats, Objective, cost_of, parts_of
-from slackwater.relations.algebra import Placement
-from slackwater.relations.fragments import COLUMN, ROW
 
 MOST_PLANS = 100_000
 """Plans of one sub-tree that are kept before some are dropped."""

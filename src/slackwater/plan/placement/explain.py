@@ -10,11 +10,7 @@ from math import inf, isfinite
 from typing import Any
 
 from slackwater.core.time import format_duration
-from slackwater.expressions.render import render
-from slackwater.plan.graph import Detail, NodeKind, PlanNode
-from slackwater.plan.placement.place import Placed
-from slackwater.plan.placement.plan_cost import Cost
-from slackwater.relations.algebra import (
+from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Distinct,
@@ -26,7 +22,11 @@ from slackwater.relations.algebra import (
     Select,
     scans,
 )
-from slackwater.relations.fragments import COLUMN, ROW
+from slackwater.expressions.render import render
+from slackwater.operators.instant.fragments import COLUMN, ROW
+from slackwater.plan.graph import Detail, NodeKind, PlanNode
+from slackwater.plan.placement.place import Placed
+from slackwater.plan.placement.plan_cost import Cost
 
 TRANSFER = "rows to and from the database"
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.expressions.relational import Placement, Relation, scans
 from slackwater.plan.placement.costs import CONSTANTS, Costs
 from slackwater.plan.placement.operator_costs import OperatorCosts
 from slackwater.plan.placement.plan_cost import Floats, cost_of, parts_of
 from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import Placement, Relation, scans
 
 BELIEF = 0.1
 """How much a constant holds on to what it was: a relative error of one in one constant weighs as much as this relative

@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Kind
+from slackwater.expressions.relational import Join, Relation, RelationColumn, Select
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
-from slackwater.relations.algebra import Join, Relation, RelationColumn, Select
 
 Place = tuple[int, str]
 """A column of a block: the number of its leaf, and its name there."""

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from slackwater.expressions.relational import Aggregate, Distinct, Join, Placement, Relation, Select
 from slackwater.expressions.tree import Column, Expr
+from slackwater.operators.instant.adapting import Census
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import TOLERANCE, Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
 from slackwater.plan.placement.sizes import Size, conjuncts, meaning_of, numbered, partnered, size_of
 from slackwater.plan.placement.statistics import LEARNED, Statistics
-from slackwater.relations.algebra import Aggregate, Distinct, Join, Placement, Relation, Select
-from slackwater.relations.census import Census
 
 WORTH = 0.001
 """A change must save at least this share of a core; below that any plan is as good as another."""

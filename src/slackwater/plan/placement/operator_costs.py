@@ -25,12 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from slackwater.expressions.relational import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Column
 from slackwater.operators.instant.row_engine import keys_held
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.sizes import Numbered, Size
-from slackwater.relations.algebra import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
 
 RANKED, DISTINCT = frozenset(("MEDIAN", "QUANTILE")), frozenset(("COUNT_DISTINCT",))
 """Aggregates that need all values: by their order, or each value once."""

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.expressions.relational import Aggregate, Join, Project, Relation, Select
 from slackwater.expressions.tree import Column
+from slackwater.operators.instant.fragments import all_placed, reading
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.join_block import Block, block_of, is_block
 from slackwater.plan.placement.join_order import JoinOrder
@@ -21,8 +23,6 @@ from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_
 from slackwater.plan.placement.push_down import aggregated_below, pushed_down
 from slackwater.plan.placement.sizes import Size, numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import Aggregate, Join, Project, Relation, Select
-from slackwater.relations.fragments import all_placed, reading
 
 
 def best_tree(relation: Relation, statistics: Statistics, costs: Costs, objective: Objective) -> Relation:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from slackwater.expressions.relational import Placement, Relation, scans
+from slackwater.expressions.relational import operators as tree_operators
+from slackwater.operators.instant.fragments import ROW
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.plan.placement.costs import Costs, load_costs
 from slackwater.plan.placement.engine_search import best_engines, pure_costs
@@ -19,9 +22,6 @@ from slackwater.plan.placement.phase_one import best_tree
 from slackwater.plan.placement.plan_cost import Cost, Objective, Part, cost_of, parts_of
 from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
-from slackwater.relations.algebra import Placement, Relation, scans
-from slackwater.relations.algebra import operators as tree_operators
-from slackwater.relations.fragments import ROW
 
 _SLOWEST, _FASTEST = 2.0**-40, 2.0**20
 _STEPS = 60

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.expressions.relational import Placement
+from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.plan.placement.operator_costs import OperatorCosts, stays_by_tuple
-from slackwater.relations.algebra import Placement
-from slackwater.relations.fragments import COLUMN, ROW
 
 Floats = npt.NDArray[np.float64]
 

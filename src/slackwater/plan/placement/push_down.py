@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, RelationColumn, Select
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
-from slackwater.relations.algebra import Aggregate, Distinct, Join, Project, Relation, RelationColumn, Select
 
 
 def pushed_down(select: Select) -> Relation | None:

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from slackwater.core.schema import Kind
+from slackwater.expressions.relational import Aggregate, Given, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.plan.placement.statistics import SECOND, Statistics
-from slackwater.relations.algebra import Aggregate, Given, Join, Project, Relation, Scan, Select
 
 Meanings = Mapping[str, Expr]
 """The columns of a relation, each as an expression over the streams of the query."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from slackwater.core.errors import UsageError
 from slackwater.core.time import Bounds
-from slackwater.windows.graph import Matrix, WindowGraph
+from slackwater.core.window_graph import Matrix, WindowGraph
 
 LCA, GCA, PAIRWISE = "lca", "gca", "pairwise"
 APPROACHES = (LCA, GCA, PAIRWISE)

@@ -18,7 +18,7 @@ def explain_wjoin(algorithm: str, approach: str, filters: Filter, aliases: Seque
     """An algorithm of the W-join report, and by which windows it filters where they differ from pair to pair.
 
     >>> from slackwater.published.wjoin.approaches import LCA, filter_of
-    >>> from slackwater.windows.graph import WindowGraph
+    >>> from slackwater.core.window_graph import WindowGraph
     >>> filters = filter_of(WindowGraph.of_windows((5000, 3000)), LCA)
     >>> for line in explain_wjoin("merge", LCA, filters, ["a", "b"])[1:]:
     ...     print(line)

@@ -16,6 +16,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.errors import UsageError
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import streams_of
 from slackwater.operators.contract import PLAIN, BuildContext
@@ -30,7 +31,6 @@ from slackwater.published.wjoin.buffers import NO_KEY, BufferStore, slots_of
 from slackwater.published.wjoin.explain import explain_wjoin
 from slackwater.published.wjoin.search import search_space
 from slackwater.published.wjoin.steps import key_of_all, plan_steps
-from slackwater.windows.graph import WindowGraph
 
 
 class Algorithm(NamedTuple):

@@ -25,10 +25,10 @@ from slackwater.core.state import StateUpdate, decode_words, encode_words, state
 from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.aggregate.panes import first_open, panes
 from slackwater.operators.aggregate.partials import program_for
 from slackwater.operators.aggregate.shared import fragments as fr
 from slackwater.operators.aggregate.tables import GrowingTables
-from slackwater.windows.panes import first_open, panes
 
 NAMESPACE = "panes"
 FLAGS = 64

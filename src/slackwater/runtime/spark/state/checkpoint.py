@@ -62,7 +62,7 @@ def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, timed
 def described(value: object) -> Any:
     """A value as JSON; of a dataclass the fields that do not have their default.
 
-    >>> from slackwater.windows.graph import WindowGraph
+    >>> from slackwater.core.window_graph import WindowGraph
     >>> described({"bounds": WindowGraph(2, ()), "keys": (1, None)})
     {'bounds': {'is': 'WindowGraph', 'streams': 2, 'alternatives': []}, 'keys': [1, None]}
     """

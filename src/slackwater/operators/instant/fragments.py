@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from slackwater.relations.algebra import Given, Join, Placement, Project, Relation, Scan, Select, operators
+from slackwater.expressions.relational import Given, Join, Placement, Project, Relation, Scan, Select, operators
 
 ROW, COLUMN = "row", "column"
 """The two engines: compiled kernels, and the database in the worker."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.time import WindowBound, before, within
-from slackwater.windows.graph import UNBOUNDED, WindowGraph, close
+from slackwater.core.window_graph import UNBOUNDED, WindowGraph, close
 
 STREAMS = 4
 PAIRS = st.permutations(range(STREAMS)).map(lambda order: tuple(order[:2]))

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windows.panes import first_open, first_pane, first_window_with, last_pane, pane_of, panes, window_end
+from slackwater.operators.aggregate.panes import (
+    first_open,
+    first_pane,
+    first_window_with,
+    last_pane,
+    pane_of,
+    panes,
+    window_end,
+)
 
 GRID = st.builds(panes, st.integers(1, 30), st.one_of(st.none(), st.integers(1, 30)))
 TS = st.integers(-200, 200)

@@ -1,1 +1,0 @@
-"""Relational algebra over instantaneous windows: what a query computes at every slide, whichever engine computes it."""

@@ -1,1 +1,0 @@
-"""The geometry of windows: panes of aggregate windows."""
