@@ -21,19 +21,19 @@ from slackwater.core.schema import Kind
 from slackwater.language.bound import Aggregate, AggregateQuery
 from slackwater.verify.aggregate_truth import make_truth
 from slackwater.verify.groups import as_computed, is_wanted
-from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
-from slackwater.verify.sql import TYPES, Renderer
+from slackwater.verify.inputs import as_produced
+from slackwater.verify.produced import Stored, store
+from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
 
 
 def judge_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     """Compare the rows of a window aggregate with those expected of the run and with the truth."""
     connection, query = trial.connection, trial.query
-    results, out_of_order, types = store_rows(connection, query, trial.produced)
-    keys, arguments = read_by(query, types, trial.render)
+    stored = store_rows(connection, query, trial.produced)
+    keys, arguments = read_by(query, stored.types, trial.render)
     make_truth(connection, query, keys, arguments)
-    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
-    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
+    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity_of(query))
     expected, right = (
         " AND ".join(near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
         for value, rounding in (("e", "b"), ("t", "a"))
@@ -48,20 +48,7 @@ def judge_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
         f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
         f" FROM truth t LEFT JOIN (SELECT * FROM produced WHERE copy = 1) p ON {same_row}"
     )
-    # A row that HAVING keeps only because late tuples are not in it is right, and no true row.
-    true_rows, given, unexplained, late, displaced = connection.execute(
-        "SELECT count(*) FILTER (true_row), count(*) FILTER (given AND (true_row OR as_expected)),"
-        " count(*) FILTER (NOT as_expected AND (true_row OR NOT given)),"
-        " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
-        " count(*) FILTER (given AND as_expected AND NOT true_row) FROM judged"
-    ).fetchone()
-    measured = connection.execute(
-        "SELECT window_end, error FROM judged WHERE true_row ORDER BY window_end, error"
-    ).fetchnumpy()
-    measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
-    return Verdict(
-        "error", results, true_rows, late, unexplained, results - given, out_of_order, measurements, displaced
-    )
+    return verdict_on_rows(connection, stored)
 
 
 def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Renderer) -> tuple[list[str], list[str]]:
@@ -75,38 +62,47 @@ def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Ren
     return keys, arguments
 
 
-def store_rows(
-    connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table
-) -> tuple[int, int, dict[str, pa.DataType]]:
+def store_rows(connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table) -> Stored:
     """Make table `produced` (window_start, window_end, k0.., p0.., q0.., and which copy of its window and group a row
-    is); give back the number of rows, how often window_end went down, and the types the columns came in."""
-    kinds = {"window_start": Kind.TIME, "window_end": Kind.TIME}
-    names = {"window_start": "window_start", "window_end": "window_end"}
-    for n, key in enumerate(query.keys):
-        kinds[f"k{n}"], names[f"k{n}"] = key.expr.kind, key.name
-    for n, aggregate in enumerate(query.aggregates):
-        kinds[f"p{n}"], names[f"p{n}"] = aggregate.kind, aggregate.name
-    for n, computed in enumerate(query.computed):
-        kinds[f"q{n}"], names[f"q{n}"] = computed.expr.kind, computed.name
-    columns = ", ".join(f"{column} {TYPES[kind]}" for column, kind in kinds.items())
-    connection.execute(f"CREATE TABLE arrived (place BIGINT, {columns})")
-    watch, results, types = OrderWatch(), 0, dict[str, pa.DataType]()
-    for table in tables(produced):
-        types = types or {field.name: field.type for field in table.schema}
-        found = {column: words(column_of(table, names[column]), kind) for column, kind in kinds.items()}
-        watch.see(found["window_end"].to_numpy())
-        connection.register(
-            "arriving", pa.table({"place": pa.array(range(results, results + table.num_rows)), **found})
-        )
-        connection.execute(f"INSERT INTO arrived SELECT place, {', '.join(kinds)} FROM arriving")
-        connection.unregister("arriving")
-        results += table.num_rows
-    identity = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(query.keys)))])
+    is)."""
+    columns = {"window_start": ("window_start", Kind.TIME), "window_end": ("window_end", Kind.TIME)}
+    columns |= {f"k{n}": (key.name, key.expr.kind) for n, key in enumerate(query.keys)}
+    columns |= {f"p{n}": (aggregate.name, aggregate.kind) for n, aggregate in enumerate(query.aggregates)}
+    columns |= {f"q{n}": (computed.name, computed.expr.kind) for n, computed in enumerate(query.computed)}
+    stored = store(connection, "arrived", columns, "window_end", produced)
     connection.execute(
-        f"CREATE TABLE produced AS"
-        f" SELECT *, row_number() OVER (PARTITION BY {identity} ORDER BY place) AS copy FROM arrived"
+        f"CREATE TABLE produced AS SELECT *, row_number() OVER"
+        f" (PARTITION BY {', '.join(identity_of(query))} ORDER BY place) AS copy FROM arrived"
     )
-    return results, watch.descents, types
+    return stored
+
+
+def identity_of(query: AggregateQuery) -> list[str]:
+    """What a row is known by: its window and its group."""
+    return ["window_start", "window_end", *(f"k{n}" for n in range(len(query.keys)))]
+
+
+def verdict_on_rows(connection: Any, stored: Stored) -> Verdict:
+    """The verdict of table `judged`: of each row its window_end, whether it was given, is true, was to be expected,
+    is as expected, and its error."""
+    # A row that HAVING keeps only because late tuples are not in it is right, and no true row.
+    true_rows, right, unexplained, late, displaced = connection.execute(
+        "SELECT count(*) FILTER (true_row), count(*) FILTER (given AND (true_row OR as_expected)),"
+        " count(*) FILTER (NOT as_expected AND (true_row OR NOT given)),"
+        " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
+        " count(*) FILTER (given AND as_expected AND NOT true_row) FROM judged"
+    ).fetchone()
+    measurements = measured(connection, "SELECT window_end, error FROM judged WHERE true_row")
+    return Verdict(
+        "error", stored.rows, true_rows, late, unexplained, stored.rows - right, stored.descents, measurements,
+        displaced,
+    )  # fmt: skip
+
+
+def measured(connection: Any, errors: str) -> tuple[tuple[int, float], ...]:
+    """The errors of true rows, by the end of their windows."""
+    ends, found = connection.execute(f"SELECT * FROM ({errors}) ORDER BY ALL").fetchnumpy().values()
+    return tuple(zip(ends.tolist(), found.tolist(), strict=True))
 
 
 def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:

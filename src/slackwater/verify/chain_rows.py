@@ -4,7 +4,7 @@ Invariant: what both bounds of the answer agree on must be there, and nothing ma
 truth has. A true row that is missing, or has another value, is explained where the bounds say so.
 
 Rows of a join, a selection or a union have no identity here: they are compared as a multiset, floats to ten digits.
-Rows of an aggregate are known by window and group, as in `judge.aggregate`.
+Rows of an aggregate are known by window and group, as in `verify.aggregate`.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -20,12 +20,12 @@ import pyarrow as pa
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
-from slackwater.verify.aggregate import error_of, near, store_rows
+from slackwater.verify.aggregate import error_of, identity_of, near, store_rows, verdict_on_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.groups import as_computed, is_wanted
-from slackwater.verify.inputs import JudgedInput, OrderWatch, column_of, tables, words
+from slackwater.verify.inputs import JudgedInput
+from slackwater.verify.produced import store
 from slackwater.verify.recall import Periods
-from slackwater.verify.sql import TYPES
 from slackwater.verify.verdict import Verdict
 
 
@@ -56,18 +56,9 @@ def _judge_rows(
     periods: Periods,
 ) -> Verdict:
     kinds = [output.expr.kind for output in query.outputs]
-    columns = "".join(f", c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
-    connection.execute(f"CREATE TABLE produced (ts BIGINT{columns})")
-    watch, results = OrderWatch(), 0
-    for table in tables(produced):
-        found = {"ts": words(column_of(table, "_ts"), Kind.TIME)}
-        for k, output in enumerate(query.outputs):
-            found[f"c{k}"] = words(column_of(table, output.name), output.expr.kind)
-        watch.see(found["ts"].to_numpy())
-        results += table.num_rows
-        connection.register("arriving", pa.table(found))
-        connection.execute(f"INSERT INTO produced SELECT {', '.join(found)} FROM arriving")
-        connection.unregister("arriving")
+    columns = {"ts": ("_ts", Kind.TIME)}
+    columns |= {f"c{k}": (output.name, output.expr.kind) for k, output in enumerate(query.outputs)}
+    stored = store(connection, "produced", columns, "ts", produced)
     sides = {variant: levels.results(query, variant) for variant in VARIANTS} | {"given": "produced"}
     listed = ", ".join(["ts", *(f"{comparable(f'c{k}', kind)} AS c{k}" for k, kind in enumerate(kinds))])
     together = " UNION ALL ".join(f"SELECT {listed}, '{side}' AS side FROM {table}" for side, table in sides.items())
@@ -79,13 +70,15 @@ def _judge_rows(
         " coalesce(sum(greatest(0, least(n_sure, n_maybe) - n_given)), 0),"
         " coalesce(sum(greatest(0, n_given - greatest(n_true, n_sure, n_maybe))), 0) FROM counted"
     ).fetchone()
-    by_time = connection.execute(
+    recalls = periods.recalls_of(
+        connection,
         "SELECT ts, CAST(sum(n_true) AS BIGINT) AS true, CAST(sum(least(n_true, n_given)) AS BIGINT) AS hit"
-        " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts"
-    ).fetchnumpy()
-    recalls = periods.recalls(by_time["ts"], by_time["true"], by_time["hit"])
+        " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts",
+    )
     late = max(0, int(true - hits - unexplained))
-    return Verdict("recall", results, int(true), late, int(unexplained), int(spurious), watch.descents, recalls)
+    return Verdict(
+        "recall", stored.rows, int(true), late, int(unexplained), int(spurious), stored.descents, recalls
+    )  # fmt: skip
 
 
 def _with_recall(connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, periods: Periods) -> Verdict:
@@ -121,8 +114,7 @@ def comparable(column: str, kind: Kind) -> str:
 def _judge_windows(
     connection: Any, query: AggregateQuery, levels: Levels, produced: Iterable[pa.Table] | pa.Table
 ) -> Verdict:
-    results, out_of_order, _ = store_rows(connection, query, produced)
-    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(query.keys)))]
+    stored, identity = store_rows(connection, query, produced), identity_of(query)
     made = {variant: levels.windows(query, variant) for variant in VARIANTS}
     sides = [_side(query, identity, variant, table) for variant, table in made.items()]
     sides.append(("given", "SELECT * FROM produced WHERE copy = 1"))
@@ -148,19 +140,7 @@ def _judge_windows(
         f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
         f" FROM ({known}) known{joined}"
     )
-    true_rows, unexplained, late, right, displaced = connection.execute(
-        "SELECT count(*) FILTER (true_row), count(*) FILTER (NOT as_expected AND (true_row OR NOT given)),"
-        " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
-        " count(*) FILTER (given AND (true_row OR as_expected)),"
-        " count(*) FILTER (given AND as_expected AND NOT true_row) FROM judged"
-    ).fetchone()
-    measured = connection.execute(
-        "SELECT window_end, error FROM judged WHERE true_row ORDER BY window_end, error"
-    ).fetchnumpy()
-    measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
-    return Verdict(
-        "error", results, true_rows, late, unexplained, results - right, out_of_order, measurements, displaced
-    )
+    return verdict_on_rows(connection, stored)
 
 
 _NAMES = {"true": ("t", "a"), "sure": ("x", "xr"), "maybe": ("y", "yr")}

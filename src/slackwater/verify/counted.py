@@ -9,17 +9,15 @@ explains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.language.bound import JoinQuery
 from slackwater.verify.counted_truth import count_by_second
-from slackwater.verify.inputs import OrderWatch, column_of, tables, words
+from slackwater.verify.produced import store
 from slackwater.verify.recall import Int64s, Periods
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
@@ -33,7 +31,7 @@ def judge_counted_join(trial: Trial[JoinQuery]) -> Verdict:
     streams = range(len(query.streams))
     truth = count_by_second(connection, query, render, [f"s{i}" for i in streams])
     in_time = _in_time(connection, query, render, truth)
-    counts, out_of_order = counts_of(trial.produced)
+    counts, out_of_order = counts_of(trial)
     seconds = np.unique(np.concatenate((truth[0], counts[0])))
     true, least, given = (spread(seconds, found) for found in (truth, in_time, counts))
     missing = int(np.maximum(true - given, 0).sum())
@@ -71,18 +69,14 @@ def recall_by_second(seconds: Int64s, true: Int64s, given: Int64s, periods: Peri
     return whole.recalls(seconds[some] + 1, true[some], np.minimum(true, given)[some])
 
 
-def counts_of(produced: Iterable[pa.Table] | pa.Table) -> tuple[_Counts, int]:
+def counts_of(trial: Trial[JoinQuery]) -> tuple[_Counts, int]:
     """The seconds of the rows of a counted join and what they count, and how often time went down."""
-    watch, seconds, counts = OrderWatch(), [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for table in tables(produced):
-        times = words(column_of(table, "second"), Kind.TIME).to_numpy()
-        watch.see(times)
-        seconds.append(times - times % SECOND)
-        counts.append(words(column_of(table, "count"), Kind.INT).to_numpy())
-    distinct, position = np.unique(np.concatenate(seconds), return_inverse=True)
-    total = np.zeros(len(distinct), np.int64)
-    np.add.at(total, position, np.concatenate(counts))
-    return (distinct, total), watch.descents
+    columns = {"second": ("second", Kind.TIME), "n": ("count", Kind.INT)}
+    stored = store(trial.connection, "produced", columns, "second", trial.produced)
+    seconds, counts = trial.connection.execute(
+        f"SELECT sw_floor(second, {SECOND}) AS of, CAST(sum(n) AS BIGINT) AS n FROM produced GROUP BY of ORDER BY of"
+    ).fetchnumpy().values()  # fmt: skip
+    return (seconds, counts), stored.descents
 
 
 def spread(seconds: Int64s, counts: _Counts) -> Int64s:

@@ -21,8 +21,8 @@ import pyarrow as pa
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
 from slackwater.language.distinct import DistinctQuery
-from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
-from slackwater.verify.sql import TYPES
+from slackwater.verify.inputs import as_produced
+from slackwater.verify.produced import store
 from slackwater.verify.verdict import Trial, Verdict
 
 Row = tuple[int, int]
@@ -36,18 +36,10 @@ def judge_distinct(trial: Trial[DistinctQuery]) -> Verdict:
     assert stream.range is not None, "a window of time"
     kinds = [output.expr.kind for output in query.outputs]
     listed = ", ".join(f"c{k}" for k in range(len(kinds)))
-    typed = ", ".join(f"c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
-    connection.execute(f"CREATE TABLE produced (ts BIGINT, {typed})")
-    watch, types = OrderWatch(), dict[str, pa.DataType]()
-    for table in tables(trial.produced):
-        types = types or {field.name: field.type for field in table.schema}
-        columns = {"ts": words(column_of(table, "_ts"), Kind.TIME)}
-        watch.see(columns["ts"].to_numpy())
-        for k, output in enumerate(query.outputs):
-            columns[f"c{k}"] = words(column_of(table, output.name), output.expr.kind)
-        connection.register("arriving", pa.table(columns))
-        connection.execute(f"INSERT INTO produced SELECT ts, {listed} FROM arriving")
-        connection.unregister("arriving")
+    columns = {"ts": ("_ts", Kind.TIME)}
+    columns |= {f"c{k}": (output.name, output.expr.kind) for k, output in enumerate(query.outputs)}
+    stored = store(connection, "produced", columns, "ts", trial.produced)
+    types = stored.types
     read = [
         as_produced(one.expr, [stream.schema], types.get(one.name, pa.null()), trial.render) for one in query.outputs
     ]
@@ -67,7 +59,7 @@ def judge_distinct(trial: Trial[DistinctQuery]) -> Verdict:
     spurious = results.total() - len(right)
     recalls = trial.periods.recalls(*_by_time(true, right))
     return Verdict(
-        "recall", results.total(), len(true), len(true - expected), len(expected - right), spurious, watch.descents,
+        "recall", results.total(), len(true), len(true - expected), len(expected - right), spurious, stored.descents,
         recalls, len(right - true),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -170,34 +170,3 @@ def words(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-
-
-def tables(produced: Iterable[pa.Table] | pa.Table) -> Iterator[pa.Table]:
-    """The produced tables, one after the other."""
-    if isinstance(produced, pa.Table):
-        yield produced
-    else:
-        yield from produced
-
-
-class OrderWatch:
-    """Counts adjacent rows whose time goes down, over all the tables shown to it.
-
-    >>> watch = OrderWatch()
-    >>> watch.see(np.array([1, 3, 2])); watch.see(np.array([1, 1]))
-    >>> watch.descents
-    2
-    """
-
-    def __init__(self) -> None:
-        self.descents = 0
-        self._last: int | None = None
-
-    def see(self, times: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """The times of the next rows, in the order they were produced."""
-        if not len(times):
-            return
-        if self._last is not None and times[0] < self._last:
-            self.descents += 1
-        self.descents += int(np.count_nonzero(times[1:] < times[:-1]))
-        self._last = int(times[-1])

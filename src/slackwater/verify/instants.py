@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
@@ -24,7 +23,7 @@ from slackwater.expressions.relational import scans
 from slackwater.expressions.tree import Column, Expr
 from slackwater.language.instants import InstantQuery
 from slackwater.verify.chain_rows import comparable
-from slackwater.verify.inputs import OrderWatch, column_of, tables, words
+from slackwater.verify.produced import store
 from slackwater.verify.relation_sql import Stretch, TreeRenderer
 from slackwater.verify.sql import TYPES
 from slackwater.verify.verdict import Trial, Verdict
@@ -44,7 +43,9 @@ def columns_read(query: InstantQuery) -> list[Expr]:
 def judge_instants(trial: Trial[InstantQuery]) -> Verdict:
     """Compare the rows of every instant with those expected of the run and with the truth."""
     connection, query = trial.connection, trial.query
-    results, out_of_order = _store(trial)
+    columns = {"T": ("window_end", Kind.TIME), "starts": ("window_start", Kind.TIME)}
+    columns |= {f"c{k}": (one.name, one.kind) for k, one in enumerate(query.relation.columns)}
+    stored = store(connection, "produced", columns, "T", trial.produced)
     (late,) = connection.execute(
         "SELECT " + " + ".join(
             f"(SELECT count(*) FROM s{at} WHERE met_{at} > {BEFORE_ALL})" for at in range(len(query.streams))
@@ -59,30 +60,11 @@ def judge_instants(trial: Trial[InstantQuery]) -> Verdict:
     wanted, right, _ = _matched(connection, query, expected, rounding)
     true, hits, by_time = _matched(connection, query, "truth", rounding)
     unexplained = wanted - right
-    recalls = trial.periods.recalls(by_time["T"], by_time["wanted"], by_time["hit"])
+    recalls = trial.periods.recalls(*by_time.values())
     return Verdict(
-        "recall", results, true, max(0, true - hits - unexplained), unexplained, results - right, out_of_order, recalls,
-        max(0, right - hits),
+        "recall", stored.rows, true, max(0, true - hits - unexplained), unexplained, stored.rows - right,
+        stored.descents, recalls, max(0, right - hits),
     )  # fmt: skip
-
-
-def _store(trial: Trial[InstantQuery]) -> tuple[int, int]:
-    """Make table `produced` (T, starts, c0..); give back the number of rows, and how often T went down."""
-    connection, columns = trial.connection, trial.query.relation.columns
-    typed = "".join(f", c{k} {TYPES[column.kind]}" for k, column in enumerate(columns))
-    connection.execute(f"CREATE TABLE produced (T BIGINT, starts BIGINT{typed})")
-    watch, results = OrderWatch(), 0
-    for table in tables(trial.produced):
-        found = {"T": words(column_of(table, "window_end"), Kind.TIME)}
-        found["starts"] = words(column_of(table, "window_start"), Kind.TIME)
-        for k, column in enumerate(columns):
-            found[f"c{k}"] = words(column_of(table, column.name), column.kind)
-        watch.see(found["T"].to_numpy())
-        results += table.num_rows
-        connection.register("arriving", pa.table(found))
-        connection.execute(f"INSERT INTO produced SELECT {', '.join(found)} FROM arriving")
-        connection.unregister("arriving")
-    return results, watch.descents
 
 
 def _answer(trial: Trial[InstantQuery], name: str, with_late: bool) -> None:

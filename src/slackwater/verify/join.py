@@ -25,8 +25,9 @@ import pyarrow as pa
 from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import Kind
 from slackwater.language.bound import JoinQuery
-from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
+from slackwater.verify.inputs import as_produced
 from slackwater.verify.join_truth import Enumeration
+from slackwater.verify.produced import store
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
 
@@ -51,10 +52,10 @@ def judge_join(trial: Trial[JoinQuery]) -> Verdict:
     true, hits, late = connection.execute(
         "SELECT count(*), count(*) FILTER (hit), count(*) FILTER (NOT hit AND explained) FROM judged"
     ).fetchone()
-    by_time = connection.execute(
-        "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time"
-    ).fetchnumpy()
-    recalls = trial.periods.recalls(by_time["time"], by_time["true"], by_time["hit"])
+    recalls = trial.periods.recalls_of(
+        connection,
+        "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time",
+    )
     return Verdict("recall", results, true, late, true - hits - late, results - hits, out_of_order, recalls)
 
 
@@ -77,28 +78,20 @@ def store_right_rows(
     at all and how often their time went down."""
     streams = range(len(query.streams))
     schemas = [stream.schema for stream in query.streams]
-    identity = ", ".join(f"row_{i}" for i in streams)
-    connection.execute(f"CREATE TABLE produced ({', '.join(f'row_{i} BIGINT' for i in streams)}, time BIGINT)")
-    watch, results = OrderWatch(), 0
-    for table in tables(produced):
-        columns = {f"row_{i}": words(column_of(table, f"_row_{query.streams[i].alias}"), Kind.INT) for i in streams}
-        columns["time"] = words(column_of(table, "_ts"), Kind.TIME)
-        watch.see(columns["time"].to_numpy())
-        results += table.num_rows
-        agree = []
-        for number, output in enumerate(query.outputs):
-            column = column_of(table, output.name)
-            columns[f"out_{number}"] = words(column, output.expr.kind)
-            truth = as_produced(output.expr, schemas, column.type, render)
-            agree.append(_same(f"out_{number}", truth, output.expr.kind))
-        connection.register("arriving", pa.table(columns))
-        members = " ".join(f"JOIN s{i} USING (row_{i})" for i in streams)
-        connection.execute(
-            f"INSERT INTO produced SELECT {identity}, time FROM arriving {members}"
-            f" WHERE {' AND '.join(agree) or 'true'}"
-        )
-        connection.unregister("arriving")
-    return results, watch.descents
+    columns = {f"row_{i}": (f"_row_{query.streams[i].alias}", Kind.INT) for i in streams}
+    columns |= {"time": ("_ts", Kind.TIME)}
+    columns |= {f"out_{k}": (output.name, output.expr.kind) for k, output in enumerate(query.outputs)}
+    stored = store(connection, "arrived", columns, "time", produced)
+    agree = []
+    for k, output in enumerate(query.outputs):
+        truth = as_produced(output.expr, schemas, stored.types.get(output.name, pa.null()), render)
+        agree.append(_same(f"out_{k}", truth, output.expr.kind))
+    members = " ".join(f"JOIN s{i} USING (row_{i})" for i in streams)
+    connection.execute(
+        f"CREATE TABLE produced AS SELECT {', '.join(f'row_{i}' for i in streams)}, time FROM arrived {members}"
+        f" WHERE {' AND '.join(agree) or 'true'}"
+    )
+    return stored.rows, stored.descents
 
 
 def _same(produced: str, truth: str, kind: Kind) -> str:

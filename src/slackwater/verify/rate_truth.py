@@ -23,6 +23,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import BEFORE_ALL
 from slackwater.language.bound import BoundQuery, JoinQuery, is_chain, rates_anywhere, streams_read
+from slackwater.verify.row_truth import number
 from slackwater.verify.sql import Renderer
 
 _SEVERAL = (
@@ -47,19 +48,10 @@ class RateEnumeration:
         """
         for j in (0, 1):
             which = "" if late_ones else f" WHERE met_{j} = {BEFORE_ALL}"
-            self._make(
-                f"numbered_{j}",
-                f"SELECT *, row_number() OVER (ORDER BY ts_{j}, place_{j}) AS number_{j} FROM s{j}{which}",
-            )
-            self._make(
-                f"reached_{j}", f"SELECT ts_{j} AS at, max(number_{j}) AS number FROM numbered_{j} GROUP BY ts_{j}"
-            )
-        self._make("in_force", self._in_force())
+            number(self.connection, j, which)
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE in_force AS {self._in_force()}")
         found = " UNION ALL ".join(self._triggered_by(trigger) for trigger in (0, 1))
         self.connection.execute(f"CREATE TABLE {name} AS {found}")
-
-    def _make(self, name: str, select: str) -> None:
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
     def _in_force(self) -> str:
         """Of every time there is: how near members must be, and the numbers that have left windows (`gone_<j>`)."""

@@ -25,29 +25,24 @@ class Periods:
     interval: int
 
     def recalls(self, times: Int64s, true: Int64s, produced: Int64s) -> tuple[tuple[int, float], ...]:
-        """`measure_recall` over these periods."""
-        return measure_recall(
-            times, true, produced, first=self.first, last=self.last, period=self.period, interval=self.interval
-        )
+        """(t, recall) at each grid point; `times` rise, and `true` and `produced` count the results of each of them.
 
+        >>> times, true, produced = np.array([1, 2, 9]), np.array([2, 2, 1]), np.array([2, 1, 1])
+        >>> Periods(first=0, last=10, period=2, interval=1).recalls(times, true, produced)
+        ((2, 0.75), (3, 0.5), (9, 1.0), (10, 1.0))
+        """
+        base, period, interval = self.first + self.period, self.period, self.interval
+        if not len(times) or base > self.last:
+            return ()
+        grid = base + interval * _points(times - base, period, interval, (self.last - base) // interval)
+        before, after = np.searchsorted(times, grid - period, "right"), np.searchsorted(times, grid, "right")
+        all_true = _between(true, before, after)
+        hit = _between(produced, before, after)
+        return tuple(zip(grid.tolist(), (hit / all_true).tolist(), strict=True))
 
-def measure_recall(
-    times: Int64s, true: Int64s, produced: Int64s, *, first: int, last: int, period: int, interval: int
-) -> tuple[tuple[int, float], ...]:
-    """(t, recall) at each grid point; `times` rise, and `true` and `produced` count the results of each of them.
-
-    >>> times, true, produced = np.array([1, 2, 9]), np.array([2, 2, 1]), np.array([2, 1, 1])
-    >>> measure_recall(times, true, produced, first=0, last=10, period=2, interval=1)
-    ((2, 0.75), (3, 0.5), (9, 1.0), (10, 1.0))
-    """
-    if not len(times) or first + period > last:
-        return ()
-    base = first + period
-    grid = base + interval * _points(times - base, period, interval, (last - base) // interval)
-    before, after = np.searchsorted(times, grid - period, "right"), np.searchsorted(times, grid, "right")
-    all_true = _between(true, before, after)
-    hit = _between(produced, before, after)
-    return tuple(zip(grid.tolist(), (hit / all_true).tolist(), strict=True))
+    def recalls_of(self, connection: Any, select: str) -> tuple[tuple[int, float], ...]:
+        """The same of the rows of a SELECT: times, how many results are true, and how many of these were produced."""
+        return self.recalls(*connection.execute(select).fetchnumpy().values())
 
 
 def _points(offsets: Int64s, period: int, interval: int, most: int) -> Int64s:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from slackwater.core.errors import UsageError
 from slackwater.core.time import BEFORE_ALL
 from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow
-from slackwater.verify.aggregate import near, read_by, store_rows
+from slackwater.verify.aggregate import identity_of, measured, near, read_by, store_rows
 from slackwater.verify.aggregate_truth import rounding_of, value_of
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.join_truth import MOST_COMPARISONS
@@ -34,10 +34,9 @@ from slackwater.verify.verdict import Trial, Verdict
 def judge_row_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     """Compare the rows of an aggregate with those expected of the run and with the truth."""
     connection, query, render = trial.connection, trial.query, trial.render
-    results, out_of_order, types = store_rows(connection, query, trial.produced)
-    keys, arguments = read_by(query, types, render)
-    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys))), "copy"]
-    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
+    stored = store_rows(connection, query, trial.produced)
+    keys, arguments = read_by(query, stored.types, render)
+    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in [*identity_of(query), "copy"])
     right = " AND ".join(near(n, "t", "a", a) for n, a in enumerate(query.aggregates)) or "true"
     computed = as_computed(query, "p.")
     for name, which in (("truth", "true"), ("expected", f"met_0 = {BEFORE_ALL}")):
@@ -51,12 +50,12 @@ def judge_row_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     given, kept, unexplained = connection.execute(
         "SELECT count(*) FILTER (given), count(*) FILTER (hit), count(*) FILTER (NOT hit) FROM expected"
     ).fetchone()
-    measured = connection.execute(
-        "SELECT window_end, CASE WHEN hit THEN 0 ELSE CAST('inf' AS DOUBLE) END AS error FROM truth ORDER BY ALL"
-    ).fetchnumpy()
+    measurements = measured(
+        connection, "SELECT window_end, CASE WHEN hit THEN 0 ELSE CAST('inf' AS DOUBLE) END AS error FROM truth"
+    )
     return Verdict(
-        "error", results, true, max(0, true - hits - unexplained), unexplained, results - given, out_of_order,
-        tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True)), max(0, kept - hits),
+        "error", stored.rows, true, max(0, true - hits - unexplained), unexplained, stored.rows - given,
+        stored.descents, measurements, max(0, kept - hits),
     )  # fmt: skip
 
 

@@ -49,11 +49,11 @@ def judge_row_join(trial: Trial[JoinQuery]) -> Verdict:
     (kept,) = connection.execute(
         f"SELECT count(*) FROM judged_truth t JOIN judged_expected e USING ({members}, time) WHERE t.hit"
     ).fetchone()
-    by_time = connection.execute(
+    recalls = trial.periods.recalls_of(
+        connection,
         "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged_truth WHERE certain OR hit"
-        " GROUP BY time ORDER BY time"
-    ).fetchnumpy()
-    recalls = trial.periods.recalls(by_time["time"], by_time["true"], by_time["hit"])
+        " GROUP BY time ORDER BY time",
+    )
     return Verdict(
         "recall", results, true, true - hits - both, lacking, results - expected_hits, out_of_order, recalls,
         expected_hits - kept,
@@ -64,7 +64,7 @@ def judge_counted_row_join(trial: Trial[JoinQuery]) -> Verdict:
     """Compare (second, count) rows with the true counts; each second lies between what is certain and what may be."""
     connection, query = trial.connection, trial.query
     _store_both(trial)
-    counts, out_of_order = counts_of(trial.produced)
+    counts, out_of_order = counts_of(trial)
     certain = _by_second(connection, "truth", "certain")
     possible = _by_second(connection, "truth", "true")
     least = _by_second(connection, "expected", f"certain AND NOT ({explained_by_late(query)})")

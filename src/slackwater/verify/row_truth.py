@@ -37,14 +37,7 @@ class RowEnumeration:
         streams = range(len(self.query.streams))
         for j in streams:
             which = f" WHERE met_{j} = {BEFORE_ALL}" if self._last(j) and not late_ones else ""
-            self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE numbered_{j} AS"
-                f" SELECT *, row_number() OVER (ORDER BY ts_{j}, place_{j}) AS number_{j} FROM s{j}{which}"
-            )
-            self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE reached_{j} AS"
-                f" SELECT ts_{j} AS at, max(number_{j}) AS number FROM numbered_{j} GROUP BY ts_{j}"
-            )
+            number(self.connection, j, which)
         found = " UNION ALL ".join(self._triggered_by(trigger) for trigger in streams)
         self.connection.execute(f"CREATE TABLE {name} AS {found}")
 
@@ -103,6 +96,18 @@ class RowEnumeration:
             if self._last(j)
         ]
         return " AND ".join(last)
+
+
+def number(connection: Any, stream: int, which: str) -> None:
+    """Tables `numbered_<stream>`: its tuples with numbers; and `reached_<stream>`: the last number at each time."""
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE numbered_{stream} AS SELECT *,"
+        f" row_number() OVER (ORDER BY ts_{stream}, place_{stream}) AS number_{stream} FROM s{stream}{which}"
+    )
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE reached_{stream} AS"
+        f" SELECT ts_{stream} AS at, max(number_{stream}) AS number FROM numbered_{stream} GROUP BY ts_{stream}"
+    )
 
 
 def counts_rows(query: JoinQuery) -> bool:
