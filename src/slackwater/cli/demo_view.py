@@ -23,7 +23,7 @@ from slackwater.cli.demo_truth import Truth, recent_recall
 from slackwater.core.batch import Floats
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Complete, NoWait, Quality, Recall
-from slackwater.core.time import BEFORE_ALL, SECOND, format_duration
+from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND, format_duration, readable
 from slackwater.observe.report import Report
 from slackwater.observe.value import QueryProgress, nothing_observed
 
@@ -73,16 +73,12 @@ class Outcome:
 
 
 def seconds_of(milliseconds: float | None) -> str:
-    """A short time, to the digits that matter.
+    """A duration to three digits.
 
     >>> seconds_of(16.897), seconds_of(1025.8), seconds_of(17606.1), seconds_of(0), seconds_of(None)
-    ('17 ms', '1.03 s', '17.6 s', '0 s', '-')
+    ('16.9 ms', '1.03 s', '17.6 s', '0 s', '-')
     """
-    if milliseconds is None:
-        return NOTHING
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms" if milliseconds else "0 s"
-    return f"{milliseconds / 1000:.2f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+    return NOTHING if milliseconds is None else readable(float(f"{milliseconds:.3g}") * MILLISECOND)
 
 
 def percent(share: float) -> str:

@@ -125,8 +125,8 @@ def _run_together(
     for name, one in run.runs.items():
         shown.watch(name, one, prepared.queries[name].bound.quality_stated)
 
-    with interruptible(run), progress_of_all(run.runs, quiet) as tick:
-        for name, table in run.tables(tick):
+    with interruptible(run), progress_of_all(run.runs, quiet) as bar:
+        for name, table in run.tables(bar.tick):
             to.take(name, table)
     told: set[str] = set()
     for name, one in run.runs.items():
@@ -156,8 +156,8 @@ def _run_on_spark(
     with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:
         for note in run.notes:
             warn(note)
-        with interruptible(run), progress_of(len(run), lambda: run.done, quiet) as tick:
-            run.drive(tick)
+        with interruptible(run), progress_of(len(run), lambda: run.done, quiet) as bar:
+            run.drive(bar.tick)
         for name, one in run.runs().items():
             for table in one.tables():
                 to.take(name, table)

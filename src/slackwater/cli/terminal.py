@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from slackwater.core.time import readable
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.recorded import RecordedRun, Tick
+from slackwater.runtime.recorded import RecordedRun
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sources.replay import Replay
 
@@ -30,75 +30,68 @@ REFRESH = 0.2
 
 
 class RunProgress:
-    """Updates the bar a few times a second, however often the run ticks."""
+    """A bar that is updated a few times a second, however often the run ticks."""
 
-    def __init__(self, bar: Progress, run: RecordedRun) -> None:
-        self._bar, self._run = bar, run
-        self._task = bar.add_task("", total=len(run.replay), rate="", slack="", late="")
+    def __init__(
+        self,
+        bar: Progress,
+        total: int,
+        done: Callable[[], int],
+        news: Callable[[], Iterable[str]],
+        run: RecordedRun | None,
+    ) -> None:
+        """`run` is the one whose slack and late tuples stand beside the bar, where there is one."""
+        self._bar, self._done, self._news, self._run = bar, done, news, run
+        self._task = bar.add_task("", total=total, detail="")
         self._begun = self._shown = time.monotonic()
 
     def tick(self) -> None:
-        """Say what is to be said, and show how the run stands, unless that was done a moment ago."""
-        for sentence in self._run.take_news():
+        """Print what is new, and how the run is doing, unless that was done a moment ago."""
+        for sentence in self._news():
             warn(sentence, self._bar.console)
         now = time.monotonic()
         if now - self._shown < REFRESH:
             return
         self._shown = now
-        seen = self._run.observe()
-        self._bar.update(
-            self._task,
-            completed=self._run.done,
-            rate=f"{self._run.done / (now - self._begun):,.0f} tuples/s",
-            slack=f"slack {readable(seen.slack)}",
-            late=f"late {seen.late:,}",
-        )
-
-
-@contextmanager
-def progress(run: RecordedRun, quiet: bool) -> Iterator[RunProgress]:
-    """A bar on standard error; nothing where that is not a terminal."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), TaskProgressColumn(), *(TextColumn(f"{{task.fields[{name}]}}") for name in
-               ("rate", "slack", "late")), TimeRemainingColumn())  # fmt: skip
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        yield RunProgress(bar, run)
+        done, detail = self._done(), ""
+        if self._run is not None:
+            seen, rate = self._run.observe(), done / (now - self._begun)
+            detail = f"{rate:,.0f} tuples/s slack {readable(seen.slack)} late {seen.late:,}"
+        self._bar.update(self._task, completed=done, detail=detail)
 
 
 @contextmanager
 def progress_of(
-    total: int, done: Callable[[], int], quiet: bool, news: Callable[[], Iterable[str]] = tuple
-) -> Iterator[Tick]:
-    """One bar for queries that run together: arrivals in all, those taken in, and what is to be said."""
+    total: int,
+    done: Callable[[], int],
+    quiet: bool,
+    news: Callable[[], Iterable[str]] = tuple,
+    run: RecordedRun | None = None,
+) -> Iterator[RunProgress]:
+    """A bar on standard error, nothing where that is not a terminal; of all arrivals, how many are taken in."""
     console = Console(stderr=True)
+    columns = BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[detail]}"), TimeRemainingColumn()
     hidden = quiet or not console.is_terminal
-    columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task, shown = bar.add_task("", total=total), time.monotonic()
-
-        def tick() -> None:
-            nonlocal shown
-            for sentence in news():
-                warn(sentence, bar.console)
-            if time.monotonic() - shown >= REFRESH:
-                shown = time.monotonic()
-                bar.update(task, completed=done())
-
-        yield tick
-        tick()
+        shown = RunProgress(bar, total, done, news, run)
+        yield shown
+        for sentence in news():
+            warn(sentence, console)
 
 
-@contextmanager
-def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> Iterator[Tick]:
-    """The same where every query can be asked meanwhile; their news are told with their names."""
+def progress(run: RecordedRun, quiet: bool) -> AbstractContextManager[RunProgress]:
+    """The bar of one run."""
+    return progress_of(len(run.replay), lambda: run.done, quiet, run.take_news, run)
+
+
+def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> AbstractContextManager[RunProgress]:
+    """One bar for queries that run together; their news come with their names."""
     total = sum(table.num_rows for run in runs.values() for table in run.replay.tables)
 
     def news() -> list[str]:
         return [f"query {name}: {sentence}" for name, run in runs.items() for sentence in run.take_news()]
 
-    with progress_of(total, lambda: sum(run.done for run in runs.values()), quiet, news) as tick:
-        yield tick
+    return progress_of(total, lambda: sum(run.done for run in runs.values()), quiet, news)
 
 
 def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
@@ -110,7 +103,7 @@ def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
 
 
 def warn_at_last(run: RecordedRun, reported: bool) -> None:
-    """Say what was not said yet, and that most rows of a stream were rejected, unless that was told at first."""
+    """Warns when most rows of a stream were rejected, unless that was reported at first."""
     for sentence in run.take_news():
         warn(sentence)
     if not reported:
