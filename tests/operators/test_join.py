@@ -135,7 +135,7 @@ def test_a_join_that_is_never_persisted_does_not_pile_up_what_it_would_persist()
     batch = seeded_trace(5, streams=2, tuples=4000)
     words = np.vstack([batch.words, np.zeros((2, 4000), np.int64)])
     feed(pipeline, pieces(Batch(batch.stream, words, batch.passes), range(20, 4001, 20)), Outcome(), end=False)
-    assert sum(words.shape[1] for _, _, words in built._fresh) < 200
+    assert sum(words.shape[1] for _, _, words in built._persisted._fresh) < 200
 
 
 def test_persisted_chunks_are_dropped_when_all_their_tuples_have_expired():

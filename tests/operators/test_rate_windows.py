@@ -15,10 +15,11 @@ from slackwater.core.state import decode_words
 from slackwater.core.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.operators.contract import ResizeLog
 from slackwater.operators.join import rate_windows
 from slackwater.operators.join.count_windows import EVER
-from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
+from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
 from slackwater.operators.pipeline import Epochs, Pipeline
 from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
 from tests.kit.laws import going_on_after_restore_equals_never_stopping
@@ -40,11 +41,15 @@ def in_order(*streams: list[tuple[int, int]]) -> Batch:
     return Batch.of(sorted((one for stream in streams for one in stream), key=lambda one: one[1]))
 
 
-def run(spec: RateJoin, batch: Batch, slack: int = 0) -> tuple[RateJoinOperator, list[Resize]]:
+def run(spec: RateJoin, batch: Batch, slack: int = 0) -> tuple[JoinOperator, list[Resize]]:
     operator = spec.build()
     pipeline = Pipeline(spec, operator, FixedSlack(slack), Epochs(each_tuple=True), NO_GUARD)
     feed(pipeline, [batch], Outcome(), end=False)
     return operator, [one for _, one in pipeline.take_resizes()]
+
+
+def log_of(operator: JoinOperator) -> ResizeLog:
+    return operator.resize_logs()[0][1]
 
 
 def sizes_at(resizes: list[Resize], ts: int, first: int = 100) -> tuple[int, ...]:
@@ -57,8 +62,8 @@ def test_two_seconds_of_a_thousand_and_of_one_a_second_are_2002_events_and_not_4
     a window lets go leaves it when time moves on, so an event of the last moment may be there on top."""
     spec = by_rate(PAIRS, (2 * SECOND, 2 * SECOND), slices=slices)
     operator, _ = run(spec, in_order(at_rate(0, 1000, 0, 10), at_rate(1, 1, 0, 10)))
-    assert abs(sum(operator.seen().sizes) - 2002) <= allowed
-    assert 0 <= operator.state_rows - sum(operator.seen().sizes) <= 2
+    assert abs(sum(log_of(operator).seen().sizes) - 2002) <= allowed
+    assert 0 <= operator.state_rows - sum(log_of(operator).seen().sizes) <= 2
 
 
 @pytest.mark.parametrize("slices", [SLIDING, ROUNDS])
@@ -87,8 +92,8 @@ def test_streams_slower_than_their_interval_are_sized_too() -> None:
     """A sample has one tuple or none: windows of one, and half of the ten seconds between two tuples."""
     spec = by_rate(PAIRS, (SECOND, SECOND))
     operator, _ = run(spec, in_order(at_rate(0, 0.2, 0, 300), at_rate(1, 0.1, 0.5, 300)))
-    assert operator.seen().sizes == (1, 1)
-    assert operator.seen().within == 5 * SECOND
+    assert log_of(operator).seen().sizes == (1, 1)
+    assert log_of(operator).seen().within == 5 * SECOND
     assert operator.state_rows <= 3
 
 
@@ -130,7 +135,7 @@ def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
     tuples = tuples_of(Batch(batch.stream, words, batch.passes))
     later = [e for e in tuples if e.ts - tuples[0].ts >= 4 * max(intervals)]
     as_stated = replace(spec, intervals=tuple(4 * one for one in intervals), by_arrival=False)
-    assert operator.take_resizes() == resizes_of(as_stated, later)
+    assert log_of(operator).take_resizes() == resizes_of(as_stated, later)
 
 
 @pytest.mark.parametrize("arrival_time", [[5] * 400, list(range(400, 0, -1))], ids=["stand still", "go back"])
@@ -139,7 +144,7 @@ def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on
     operator, resizes = run(
         by_rate(PAIRS, (SECOND, SECOND), by_arrival=True), replace(batch, arrival_time=np.array(arrival_time))
     )
-    assert (resizes, operator.seen()) == ([], RatesSeen((100, 100), 30 * MINUTE, 0))
+    assert (resizes, log_of(operator).seen()) == ([], RatesSeen((100, 100), 30 * MINUTE, 0))
 
 
 @given(
@@ -249,11 +254,11 @@ def test_resizes_that_nobody_takes_do_not_pile_up(monkeypatch: pytest.MonkeyPatc
     for operator, each in zip(operators, (len(batch), 20), strict=True):
         pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
         feed(pipeline, pieces(batch, [*range(each, len(batch), each), len(batch)]), Outcome(), end=False)
-    at_once, bit_by_bit = (operator.take_resizes() for operator in operators)
+    at_once, bit_by_bit = (log_of(operator).take_resizes() for operator in operators)
     assert len(at_once) > 50
     assert len(bit_by_bit) <= 5 + 20 < len(at_once)
     assert at_once[-len(bit_by_bit) :] == bit_by_bit
-    assert operators[0].seen() == operators[1].seen()
+    assert log_of(operators[0]).seen() == log_of(operators[1]).seen()
 
 
 def test_late_tuples_are_counted_and_enter_no_window() -> None:

@@ -12,19 +12,17 @@ References: 004 §2.1.2 (count-based windows).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
-from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.join.eviction import Eviction
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, place_probe_insert
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probe import admit, probe_and_count
@@ -37,6 +35,7 @@ from slackwater.operators.join.store import (
     END,
     OF_STREAM,
     Windows,
+    WindowStore,
     begin_with,
     find_bucket,
     index_key,
@@ -49,8 +48,6 @@ EVER = 2**61
 """The window in time of a stream whose window counts tuples."""
 BY_TIME = 0
 """In place of a number of tuples: the window of this stream is one of time."""
-FEW = 4096
-"""Tuples that wait to be persisted are not looked through before there are so many."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,8 @@ class CountWindowJoin(WindowJoin):
         assert self.graph is None, "windows between pairs of streams are of time"
         assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
 
-    def build(self, context: BuildContext = PLAIN) -> CountWindowJoinOperator:
-        return CountWindowJoinOperator(self, context.encode_text)
+    def build(self, context: BuildContext = PLAIN) -> JoinOperator:
+        return JoinOperator(self, context.encode_text, RowEviction(no_sampling(np.array(self.last, np.int64))))
 
 
 def by_rows(join: WindowJoin, last: tuple[int, ...]) -> CountWindowJoin:
@@ -165,78 +162,23 @@ def evict(w: Windows, s: int, last: int) -> None:
         w.regions[s, BEGIN] += 1
 
 
-class CountWindowJoinOperator(JoinOperator):
-    """The mutable half of `CountWindowJoin`."""
+class RowEviction(Eviction):
+    """A tuple leaves a window when so many others have entered it."""
 
-    def __init__(self, spec: CountWindowJoin, encode_text: Callable[[str], int]) -> None:
-        super().__init__(spec, encode_text)
-        self._rates = self._sampling(spec)
-        self._last = self._rates.sizes
-        self._counts = self._last != BY_TIME
-        self._persisted = np.zeros(spec.streams, np.int64)
-        self._waiting, self._look_at = 0, FEW
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(len(sampling.sizes))
+        self._sampling = sampling
+        self.counts = sampling.sizes != BY_TIME
 
-    def _sampling(self, spec: CountWindowJoin) -> Sampling:
-        """What says how many tuples windows hold."""
-        return no_sampling(np.array(spec.last, np.int64))
-
-    def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
+    def join(
+        self, conditions: tuple[int, int], probes: Probes, new: Arriving, begin: int, store: WindowStore,
+        search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
+    ) -> tuple[int, int, int]:  # fmt: skip
         return join_rows_run(
-            self._condition.addresses, self.order.probes, self._rates, new, begin, self._store.windows,
-            self._search(), self.order.probe_stats, out, counts,
-        )  # fmt: skip
+            conditions, probes, self._sampling, new, begin, store.windows, search, probe_stats, out, counts
+        )
 
-    def _put_back(self, stream: int, words: Words) -> None:
-        super()._put_back(stream, words)
-        if self._counts[stream]:
-            evict(self._store.windows, stream, int(self._last[stream]))
-
-    def _in_force_since(self, watermark: int) -> Words:
-        return np.where(self._counts, BEFORE_ALL, super()._in_force_since(watermark))
-
-    def _took_in(self, run: OrderedBatch, words: Words) -> None:
-        self._watermark = max(self._watermark, run.watermark)
-        entered = np.flatnonzero(~(run.late & self._counts[run.stream]))
-        if len(entered):
-            self._fresh.append((int(run.ts.max()), run.stream[entered], words[:, entered]))
-            self._waiting += len(entered)
-        if self._waiting > self._look_at:
-            self._forget_some()
-
-    def _forget_some(self) -> None:
-        """Where nothing is ever persisted, what waits to be persisted must not pile up."""
-        newest = max(ts for ts, _, _ in self._fresh)
-        streams = np.concatenate([stream for _, stream, _ in self._fresh])
-        words = np.concatenate([words for _, _, words in self._fresh], axis=1)
-        horizons = self._kept_since()
-        kept = np.zeros(len(streams), np.bool_)
-        for stream in range(self.spec.streams):
-            kept |= self._worth_keeping(stream, streams, words, horizons)
-        self._fresh.clear()
-        self._fresh.append((newest, streams[kept], words[:, kept]))
-        self._waiting = int(np.count_nonzero(kept))
-        self._look_at = 2 * self._waiting + FEW
-
-    def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
-        chosen = super()._worth_keeping(stream, streams, words, horizons)
-        if self._counts[stream]:
-            mine = np.flatnonzero(chosen)
-            chosen[mine[: max(0, len(mine) - self._resident(stream))]] = False
-        return chosen
-
-    def _resident(self, stream: int) -> int:
-        """How many tuples stand in a window."""
-        regions = self._store.regions
-        return int(regions[stream, END] - regions[stream, BEGIN])
-
-    def _newest_of(self, stream: int, words: Words) -> int:
-        """Of a window that counts: the number of the chunk's last tuple among all that were persisted."""
-        if not self._counts[stream]:
-            return super()._newest_of(stream, words)
-        self._persisted[stream] += words.shape[1]
-        return int(self._persisted[stream]) - 1
-
-    def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
-        if not self._counts[stream]:
-            return super()._is_over(stream, newest, horizons)
-        return bool(newest < self._persisted[stream] - self._resident(stream))
+    def put_back(self, store: WindowStore, stream: int, words: Words, horizons: Words) -> None:
+        super().put_back(store, stream, words, horizons)
+        if self.counts[stream]:
+            evict(store.windows, stream, int(self._sampling.sizes[stream]))

@@ -8,7 +8,7 @@ buckets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +31,6 @@ from slackwater.operators.join.unordered_probe import reach_of
 from slackwater.quality.ledger.estimates import Estimates
 from slackwater.quality.ledger.ledger import PeriodLedger
 from slackwater.quality.ledger.periods import note_made
-
-
-class Remembered(Protocol):
-    """Who wants a join's tuples to be persisted for longer than its windows need them, and to have them back."""
-
-    @property
-    def kept_since(self) -> Words: ...
-    def put_back(self, stream: int, words: Words) -> None: ...
 
 
 class JoinLedger(PeriodLedger):

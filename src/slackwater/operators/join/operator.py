@@ -12,17 +12,16 @@ References: 003 §II-A and Alg. 2; 004 Alg. 4.6; 002 §5.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.batch import TS, Words
 from slackwater.core.errors import DataError
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
-from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
 from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.meters import LedgerTerms
@@ -30,12 +29,13 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of
-from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, ResizeLog
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
-from slackwater.operators.join.ledger import JoinLedger, Remembered, ledger_on
+from slackwater.operators.join.eviction import Eviction
+from slackwater.operators.join.ledger import JoinLedger, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
-from slackwater.operators.join.probe import join_run
+from slackwater.operators.join.persisted import PersistedTuples, Remembered
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
 from slackwater.operators.join.search import Arriving, Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
@@ -44,8 +44,6 @@ from slackwater.operators.state_size import WindowContents
 
 TIME = "\0ts"
 """The name of a member's own event time: one that no query can spell."""
-CHUNKS = "chunks"
-"""The cell of the number of the next chunks."""
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
 AT_ONCE = 1 << 13
@@ -127,11 +125,11 @@ class WindowJoin:
 
 
 class JoinOperator(Operator):
-    """The mutable half of `WindowJoin`."""
+    """The mutable half of `WindowJoin`; the eviction is that of the policy of its windows."""
 
     spec: WindowJoin
 
-    def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
+    def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int], eviction: Eviction | None = None) -> None:
         self.spec = spec
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
@@ -139,11 +137,8 @@ class JoinOperator(Operator):
         self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.count_only, spec.in_time_only)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._watermark = BEFORE_ALL
-        self._next = 0
-        """The number of the next chunks. It is persisted: workers that make the same of the same must write the same
-        chunks, also where nothing is left of those before."""
-        self._chunks: dict[str, tuple[int, int]] = {}
-        self._fresh: deque[tuple[int, Words, Words]] = deque()
+        self._eviction = Eviction(spec.streams) if eviction is None else eviction
+        self._persisted = PersistedTuples(spec.rows, self._store, self._eviction)
         self._remembered: Remembered | None = None
         self._space: Search | None = None
         self._out: Words | None = None
@@ -194,9 +189,11 @@ class JoinOperator(Operator):
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
         words = np.ascontiguousarray(run.words)
+        self._eviction.begin_run(len(run))
         # Space for all at once would be space for as many keys as there are tuples.
         for begin in range(0, len(run), AT_ONCE):
             yield from self._process_piece(run, words, begin, min(begin + AT_ONCE, len(run)))
+        self._eviction.end_run()
         self._took_in(run, words)
 
     def _process_piece(self, run: OrderedBatch, words: Words, first: int, stop: int) -> Iterator[Output]:
@@ -211,7 +208,10 @@ class JoinOperator(Operator):
         begin, out = 0, self._capacity_for_results()
         while begin < count:
             begin_at = begin
-            begin, n, status = self._join(new, begin, out, counts)
+            begin, n, status = self._eviction.join(
+                self._condition.addresses, self.order.probes, new, begin, self._store, self._search(),
+                self.order.probe_stats, out, counts,
+            )  # fmt: skip
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == TOO_MANY:
@@ -223,13 +223,6 @@ class JoinOperator(Operator):
                 yield self._output(run, first + made, counts[made], out[:, :n])
             if status == PAUSED:
                 self._choose_order(run, first + begin, stop)
-
-    def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
-        """The loop over a run, from a tuple on; what comes back is that of `join_run`."""
-        return join_run(
-            self._condition.addresses, self.order.probes, new, begin, self._store.windows, self._search(),
-            self.order.probe_stats, out, counts,
-        )  # fmt: skip
 
     def _search(self) -> Search:
         """Space for a search in the windows as they are; made anew only when those have grown, for it is large."""
@@ -254,12 +247,7 @@ class JoinOperator(Operator):
     def _took_in(self, run: OrderedBatch, words: Words) -> None:
         """A run has been processed: its tuples are to be persisted."""
         self._watermark = max(self._watermark, run.watermark)
-        if len(run):
-            self._fresh.append((int(run.ts.max()), run.stream, words))
-        # Where nothing is ever persisted, what waits to be persisted must not pile up.
-        expired = int(self._kept_since().min())
-        while self._fresh and self._fresh[0][0] < expired:
-            self._fresh.popleft()
+        self._persisted.take(run, words, self._kept_since())
 
     def _output(self, run: OrderedBatch, made: Words, counts: Words, slots: Words) -> Output:
         ts = run.ts[made]
@@ -273,7 +261,7 @@ class JoinOperator(Operator):
         return self._store.words
 
     def _put_back(self, stream: int, words: Words) -> None:
-        self._store.put_back(stream, words, self._horizons())
+        self._eviction.put_back(self._store, stream, words, self._horizons())
 
     def _horizons(self) -> Words:
         """What lies before its stream's horizon cannot be joined any more."""
@@ -301,7 +289,7 @@ class JoinOperator(Operator):
 
     def _in_force_since(self, watermark: int) -> Words:
         """What lies before is in no window any more."""
-        return max(watermark, BEFORE_ALL) - self._windows
+        return np.where(self._eviction.counts, BEFORE_ALL, max(watermark, BEFORE_ALL) - self._windows)
 
     def _standing(self, stream: int) -> Words:
         """All tuples of a stream that are kept, not all of them still in its window."""
@@ -311,61 +299,22 @@ class JoinOperator(Operator):
         begin, end = store.regions[stream, [BEGIN, END]]
         return store.words[:, begin:end]
 
+    def resize_logs(self) -> list[tuple[int, ResizeLog]]:
+        log = self._eviction.resize_log
+        return [] if log is None else [(0, log)]
+
     def snapshot_delta(self) -> list[StateUpdate]:
-        """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
-        entries = []
-        horizons = self._kept_since()
-        for key, (stream, newest) in list(self._chunks.items()):
-            if self._is_over(stream, newest, horizons):
-                del self._chunks[key]
-                entries.append(state_update("window", key, None))
-        if self._fresh:
-            streams = np.concatenate([stream for _, stream, _ in self._fresh])
-            words = np.concatenate([words for _, _, words in self._fresh], axis=1)
-            for stream in range(self.spec.streams):
-                mine = words[:, self._worth_keeping(stream, streams, words, horizons)]
-                if mine.shape[1]:
-                    key = f"{stream}-{self._next}"
-                    self._chunks[key] = (stream, self._newest_of(stream, mine))
-                    entries.append(
-                        state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)}))
-                    )
-        self._fresh.clear()
-        if any(entry.value is not None for entry in entries):
-            self._next += 1
-            entries.append(state_update(CHUNKS, "next", encode_json({"next": self._next})))
-        return entries
-
-    def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
-        """Which of these tuples to persist for one stream."""
-        return np.asarray((streams == stream) & (words[TS] >= horizons[stream]))
-
-    def _newest_of(self, stream: int, words: Words) -> int:
-        """What to remember of a chunk, to know when all its tuples are over."""
-        return int(words[TS].max())
-
-    def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
-        return bool(newest < horizons[stream])
+        """New tuples, and what is known of windows that follow rates."""
+        return [*self._persisted.snapshot_delta(self._kept_since()), *self._eviction.snapshot_delta(self._store)]
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Tuples go back into their windows, oldest chunk first, without making results."""
-        for entry in entries:
-            if entry.value is None:
-                self._chunks.pop(entry.key, None)
-            elif entry.namespace == CHUNKS:
-                self._next = decode_json(entry.value)["next"]
-        chunks = [
-            (entry.key, decode_words(entry.value))
-            for entry in entries
-            if entry.value is not None and entry.namespace != CHUNKS
-        ]
-        for key, columns in sorted(chunks, key=lambda chunk: int(chunk[0].split("-")[1])):
-            stream = int(key.split("-")[0])
-            words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
-            self._chunks[key] = (stream, self._newest_of(stream, words))
+        entries = self._eviction.restore(entries, self.order.probes)
+        for stream, words in self._persisted.restore(entries):
             self._put_back(stream, words)
             if self._remembered is not None:
                 self._remembered.put_back(stream, words)
+        self._eviction.restored(self._store)
 
 
 def time_of(stream: int) -> Column:

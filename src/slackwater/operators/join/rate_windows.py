@@ -14,7 +14,7 @@ References: 001 §2.2, §2.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,10 +24,10 @@ from slackwater.core.batch import Words
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.contract import PLAIN, BuildContext, ResizeLog
-from slackwater.operators.join.count_windows import EVER, CountWindowJoin, CountWindowJoinOperator, evict
+from slackwater.operators.join.count_windows import EVER, CountWindowJoin, RowEviction, evict
+from slackwater.operators.join.eviction import resident
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.rates import (
     DISTANCE,
@@ -41,10 +41,13 @@ from slackwater.operators.join.rates import (
     no_log,
     sampling,
 )
-from slackwater.operators.output import Output
+from slackwater.operators.join.search import Probes
+from slackwater.operators.join.store import WindowStore
 
 SLIDING, ROUNDS = 20, 1
 """Slices of a sample: ours moves on by a twentieth of its length; the published one is taken in rounds."""
+RATES = "rates"
+"""The cell of what is known of them."""
 REMEMBERED = 4096
 """Where nobody takes them, so many of the last resizes are remembered beside those of the last run."""
 
@@ -79,8 +82,9 @@ class RateJoin(CountWindowJoin):
         within = self.at_first.within
         return np.array([[0, within], [within, 0]], np.int64)
 
-    def build(self, context: BuildContext = PLAIN) -> RateJoinOperator:
-        return RateJoinOperator(self, context.encode_text)
+    def build(self, context: BuildContext = PLAIN) -> JoinOperator:
+        taken = sampling(self.intervals, self.within, self.slices, self.by_arrival, self.last[0])
+        return JoinOperator(self, context.encode_text, RateEviction(taken))
 
 
 def by_rate(
@@ -101,33 +105,30 @@ def by_rate(
     return RateJoin(**same, intervals=intervals, within=within, slices=slices, by_arrival=by_arrival)
 
 
-class RateJoinOperator(CountWindowJoinOperator):
-    """The mutable half of `RateJoin`."""
+class RateEviction(RowEviction):
+    """A tuple leaves a window when as many others have entered it as come in the interval that it is to hold."""
 
-    spec: RateJoin
-
-    def __init__(self, spec: RateJoin, encode_text: Callable[[str], int]) -> None:
-        super().__init__(spec, encode_text)
-        self._kept = ArrayCheckpoint("rates")
+    def __init__(self, taken: Sampling) -> None:
+        super().__init__(taken)
+        self._kept = ArrayCheckpoint(RATES)
         self._resizes: list[Resize] = []
         self._resized = 0
+        self._resident: Words | None = None
+        """What windows held that are about to be put back."""
 
-    def _sampling(self, spec: CountWindowJoin) -> Sampling:
-        assert isinstance(spec, RateJoin), "made by `RateJoin.build`"
-        return sampling(spec.intervals, spec.within, spec.slices, spec.by_arrival, spec.last[0])
+    def begin_run(self, tuples: int) -> None:
+        self._sampling = self._sampling._replace(log=no_log(len(self.counts), tuples))
+        self._sampling.state[LOGGED] = 0
 
-    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """Take in a run; yield its results."""
-        self._rates = self._rates._replace(log=no_log(self.spec.streams, len(run)))
-        self._rates.state[LOGGED] = 0
-        yield from super().process(run, ordered)
-        resizes = self._rates.log[: self._rates.state[LOGGED]].tolist()
+    def end_run(self) -> None:
+        resizes = self._sampling.log[: self._sampling.state[LOGGED]].tolist()
         self._resized += len(resizes)
         del self._resizes[:-REMEMBERED]
         self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in resizes]
 
-    def resize_logs(self) -> list[tuple[int, ResizeLog]]:
-        return [(0, self)]
+    @property
+    def resize_log(self) -> ResizeLog:
+        return self
 
     def take_resizes(self) -> list[Resize]:
         """The resizes since the last call, oldest first."""
@@ -136,35 +137,35 @@ class RateJoinOperator(CountWindowJoinOperator):
 
     def seen(self) -> RatesSeen:
         """The windows in force, and how often that has changed."""
-        return RatesSeen(tuple(self._rates.sizes.tolist()), int(self._rates.state[WITHIN]), self._resized)
+        taken = self._sampling
+        return RatesSeen(tuple(taken.sizes.tolist()), int(taken.state[WITHIN]), self._resized)
 
-    def _arrays(self) -> dict[str, Words]:
-        taken = self._rates
-        resident = [self._resident(stream) for stream in range(self.spec.streams)]
-        return {
+    def snapshot_delta(self, store: WindowStore) -> Iterator[StateUpdate]:
+        taken = self._sampling
+        held = [resident(store, stream) for stream in range(len(self.counts))]
+        return self._kept.snapshot_delta({
             "sizes": taken.sizes, "kept": taken.kept, "state": taken.state, "slices": taken.slices.ravel(),
-            "streams": taken.streams.ravel(), "resident": np.array(resident), "resized": np.array([self._resized]),
-        }  # fmt: skip
+            "streams": taken.streams.ravel(), "resident": np.array(held), "resized": np.array([self._resized]),
+        })  # fmt: skip
 
-    def snapshot_delta(self) -> list[StateUpdate]:
-        return [*super().snapshot_delta(), *self._kept.snapshot_delta(self._arrays())]
-
-    def restore(self, entries: list[StateUpdate]) -> None:
+    def restore(self, entries: list[StateUpdate], probes: Probes) -> list[StateUpdate]:
         """Samples and sizes are taken over before the tuples, and what windows had already let go leaves them again."""
-        arrays = self._kept.restore([entry for entry in entries if entry.namespace == "rates"])
+        arrays = self._kept.restore([entry for entry in entries if entry.namespace == RATES])
         if arrays:
-            taken = self._rates
+            taken = self._sampling
             taken.sizes[:], taken.kept[:], taken.state[:] = arrays["sizes"], arrays["kept"], arrays["state"]
             taken.slices[:] = arrays["slices"].reshape(taken.slices.shape)
             taken.streams[:] = arrays["streams"].reshape(taken.streams.shape)
-            self._resized = int(arrays["resized"][0])
-            most = self.order.probes.most
-            most[0, 1] = most[1, 0] = taken.state[WITHIN]
-        super().restore([entry for entry in entries if entry.namespace != "rates"])
-        if arrays:
-            for stream, resident in enumerate(arrays["resident"].tolist()):
-                evict(self._store.windows, stream, resident)
+            self._resized, self._resident = int(arrays["resized"][0]), arrays["resident"]
+            probes.most[0, 1] = probes.most[1, 0] = taken.state[WITHIN]
+        return [entry for entry in entries if entry.namespace != RATES]
 
-    def _put_back(self, stream: int, words: Words) -> None:
-        # How many tuples a window holds is not its size where it has just grown; `restore` knows the number.
-        JoinOperator._put_back(self, stream, words)
+    def put_back(self, store: WindowStore, stream: int, words: Words, horizons: Words) -> None:
+        # How many tuples a window holds is not its size where it has just grown; `restored` knows the number.
+        store.put_back(stream, words, horizons)
+
+    def restored(self, store: WindowStore) -> None:
+        if self._resident is not None:
+            for stream, held in enumerate(self._resident.tolist()):
+                evict(store.windows, stream, held)
+            self._resident = None
