@@ -119,9 +119,12 @@ def said(message: Message, tasks: int = TASKS) -> pa.RecordBatch:
     return _to_every_task(tasks, readers=None, part=0, header=message.as_json())
 
 
-def heartbeat(now: int, tasks: int = TASKS) -> pa.RecordBatch:
-    """The lines of a moment, in microseconds."""
-    return _to_every_task(tasks, readers=NOW, part=now, header=None)
+def told(lines: Sequence[pa.RecordBatch], now: int | None, tasks: int = TASKS) -> list[pa.RecordBatch]:
+    """Lines of a micro-batch that began at a moment, in microseconds, with a heartbeat among them."""
+    if now is None:
+        return list(lines)
+    beat = _to_every_task(tasks, readers=NOW, part=0, header=None)
+    return [one.append_column(NOW, pa.array([now] * one.num_rows, pa.int64())) for one in (*lines, beat)]
 
 
 def _to_every_task(tasks: int, **fields: Any) -> pa.RecordBatch:

@@ -35,7 +35,7 @@ from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.layouts import Share, TaskLog
 from slackwater.runtime.spark.state.page_files import Writer
-from tests.spark.in_process import TASKS, UNIT, heartbeat, lines_of_task, micro_batch, packed, said
+from tests.spark.in_process import TASKS, UNIT, lines_of_task, micro_batch, packed, said, told
 
 KINDS = (ROWS, LATE, REJECTED)
 COUNTS = ("in_time", "late", "filtered", "held", "results")
@@ -141,7 +141,7 @@ class PlayedSet:
         lines = packed(self.members, tables, apart=True)
         self.packed_lines += sum(map(len, lines))
         lines += (said(one, self.cut.tasks) for one in messages)
-        lines += [] if now is None else [heartbeat(now, self.cut.tasks)]
+        lines = told(lines, now, self.cut.tasks)
         groups = groups_of(self.members)
         hosted = Hosted(tuple(self.members), True, registered(), groups=groups, name=self._log.name)
         for line in micro_batch(hosted, self.cut, lines, self._log.folder, self._log.number):
@@ -172,7 +172,7 @@ class PlayedAlone:
 
     def batch(self, tables: Tables, now: int | None = None) -> None:
         """One micro-batch; the query sees nothing of it where nothing arrives that it reads."""
-        self._run(self._packed(tables) + ([] if now is None else [heartbeat(now, self._cut.tasks)]))
+        self._run(told(self._packed(tables), now, self._cut.tasks))
 
     def _run(self, lines: list[pa.RecordBatch]) -> None:
         hosted = Hosted((self._member,), False, registered(), name=self._log.name)

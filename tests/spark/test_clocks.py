@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pyarrow as pa
@@ -19,31 +20,40 @@ def stream_of(*seconds: int) -> pa.Table:
     return pa.table({"ts": [START + second * 1000 for second in seconds], "key": [1] * len(seconds)})
 
 
-def test_results_come_out_although_nothing_arrives_any_more(spark, streamed, tmp_path):
-    a, b = streamed("a", [stream_of(0, 1, 2, 3)]), streamed("b", [stream_of(0, 1)])
+def test_the_first_micro_batch_that_begins_after_the_timeout_emits_what_waited_for_a_silent_stream(
+    spark, streamed, tmp_path
+):
+    # A file a micro-batch. The silent stream speaks in the first ones, which take long.
+    timeout, spoken, files = 1.5, 5, 20
+    a = streamed("a", [stream_of(second) for second in range(files)])
+    b = streamed("b", [stream_of(0)] * spoken)
     pairs = sw.join(
-        {"a": a, "b": b}, time="ts", within="5 seconds", where="a.key = b.key", select="a.ts AS at, b.ts AS bt",
-        quality=sw.no_wait(), options={"idle_timeout": "1 second"},
+        {"a": a, "b": b}, time="ts", within="1 minute", where="a.key = b.key", select="a.ts AS at, b.ts AS bt",
+        quality=sw.no_wait(), options={"idle_timeout": f"{timeout * 1000:.0f} ms"},
     )  # fmt: skip
+    found: dict[int, int] = {}
     query = (
-        pairs.writeStream.format("parquet")
-        .option("path", str(tmp_path / "pairs"))
+        pairs.writeStream.foreachBatch(lambda frame, number: found.update({number: frame.count()}))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="200 milliseconds")
+        .trigger(processingTime="100 milliseconds")
         .start()
     )
     try:
         limit = time.monotonic() + 120
-        found = 0
-        while found < 8 and time.monotonic() < limit and query.isActive:
-            time.sleep(0.5)
-            if (tmp_path / "pairs" / "_spark_metadata").exists():
-                found = spark.read.schema(pairs.schema).parquet(str(tmp_path / "pairs")).count()
+        while sum(found.values()) < spoken * files and time.monotonic() < limit and query.isActive:
+            time.sleep(0.1)
     finally:
         query.stop()
     assert query.exception() is None
-    # The watermark of the two clocks is 1 s: six pairs stay behind it until both streams are told silent.
-    assert found == 8
+    assert sum(found.values()) == spoken * files
+
+    begun = {}
+    for entry in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"):
+        begun[int(entry.name)] = json.loads(entry.read_text().splitlines()[1])["batchTimestampMs"] / 1000
+    due = min(number for number, moment in begun.items() if moment > begun[spoken - 1] + timeout)
+    assert due > spoken, "nothing has waited, so this shows nothing"
+    # Until it is due, the watermark is the time of all tuples of the silent stream.
+    assert [found[number] for number in range(due + 1)] == [1] * spoken + [0] * (due - spoken) + [spoken * due]
 
 
 def test_a_query_that_times_silence_ends_with_what_is_there_and_can_be_flushed(spark, streamed, tmp_path):

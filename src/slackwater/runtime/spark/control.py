@@ -68,8 +68,8 @@ class Message:
     """Of the beginning: the name of the checkpoint, made at random; tells its micro-batches from those of any other."""
     alone: bool = False
     """Of the beginning: whether this is one query, or a set that others may be added to."""
-    timed: int | None = None
-    """Of the beginning: when it was, in microseconds, where silence is timed by the clock on the wall."""
+    timed: bool = False
+    """Of the beginning: whether silence is timed by the clock on the wall."""
     version: str | None = None
     """Of the beginning: that of the state."""
     shared: bool = False
@@ -272,7 +272,7 @@ class ControlLog:
             what = "query" if alone else "set"
             raise UsageError(f"this {what} was flushed and has ended; use a new checkpoint folder")
 
-    def opening(self, shards: int, groups: int, alone: bool, timed: int | None) -> list[Message]:
+    def opening(self, shards: int, groups: int, alone: bool, timed: bool) -> list[Message]:
         """What says that it begins, where it does."""
         if not self.is_new:
             return []

@@ -8,7 +8,6 @@ here.
 from __future__ import annotations
 
 import hashlib
-import time as wall
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -51,8 +50,8 @@ class Program:
     root: StateRoot | None
     """Where state is kept; None where all input is here, and state ends with it."""
     log: ControlLog | None = None
-    timed: int | None = None
-    """When it began, in microseconds, where silence is timed by the clock on the wall."""
+    timed: bool = False
+    """Whether silence is timed by the clock on the wall."""
     apart: bool = True
     """Whether a query that fails fails by itself."""
     folders: Mapping[Output, Folder] = field(default_factory=dict)
@@ -68,10 +67,6 @@ class Program:
     def spark(self) -> SparkSession:
         """The session of its DataFrames."""
         return next(iter(self.frames.values())).sparkSession
-
-    def begun_at(self, moment: int) -> Program:
-        """The same, which times silence from a moment on."""
-        return replace(self, timed=moment)
 
     def emitted(self) -> DataFrame:
         """Everything, as lines with the key of a query and a kind, with metrics observed."""
@@ -133,9 +128,10 @@ class Program:
                 read = FoldersRead(tuple(reads), checkpoint)
         if self.log is not None:
             packed.append(self.log.stream(self.cut.tasks))
-        if self.timed is not None:
+        if self.timed:
             packed.append(heartbeats(self.spark, self.cut.tasks))
-        return reduce(lambda one, other: one.unionByName(other), packed), Hosted(
+        lines = reduce(lambda one, other: one.unionByName(other), packed)
+        return with_moment(lines) if self.timed else lines, Hosted(
             self.members,
             self.apart,
             registered(),
@@ -143,23 +139,22 @@ class Program:
             self.emits_all,
             self.reports_latency,
             read,
-            self.timed,
             groups=groups,
         )
 
 
 def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:
-    """The time of the clock on the wall, once a second, as lines of the packed stream. Its offsets are in Spark's log,
-    so a micro-batch that runs again is told the same moments."""
+    """Lines of the packed stream that come once a second, also where nothing else does."""
     # Else one source that has no end would let a query over what is there now end after its first micro-batch.
     spark.conf.set(AVAILABLE_NOW_FOR_ALL, "true")
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
-    return for_every_task(rate, tasks, readers=NOW, part=fn.unix_micros("timestamp"), header=fn.lit(None))
+    return for_every_task(rate, tasks, readers=NOW, part=fn.lit(0).cast("long"), header=fn.lit(None))
 
 
-def now() -> int:
-    """The time of the clock on the wall, in microseconds."""
-    return wall.time_ns() // 1000
+def with_moment(lines: DataFrame) -> DataFrame:
+    """Lines that tell when their micro-batch began. For Spark that is the current time in all of a micro-batch, and it
+    is in its log, so one that runs again is told the same."""
+    return lines.withColumn(NOW, fn.unix_micros(fn.current_timestamp()))
 
 
 def name_of(members: Iterable[Member]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,7 +23,7 @@ from slackwater.runtime.spark.batches import (
     failures,
     warn_of,
 )
-from slackwater.runtime.spark.emitted import Program, name_of, now
+from slackwater.runtime.spark.emitted import Program, name_of
 from slackwater.runtime.spark.groups import Terms
 from slackwater.runtime.spark.locations import state_root
 from slackwater.runtime.spark.members import (
@@ -143,8 +144,7 @@ class Queries:
         if not self.is_streaming:
             return self.program(members, cut, None)
         root = state_root(self.spark, self._state, name_of(members), stacklevel + 1)
-        program = self.program(members, cut, root)
-        return program.begun_at(now()) if any(one.timed for one in members) else program
+        return replace(self.program(members, cut, root), timed=any(one.timed for one in members))
 
     def foreach_batch(self, function: ForEachSet, stacklevel: int = 1) -> DataStreamWriter:
         """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.

@@ -45,7 +45,6 @@ from slackwater.runtime.spark.control import (
     changes_of_start,
     in_force,
 )
-from slackwater.runtime.spark.emitted import now
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy, withdraw
@@ -106,7 +105,7 @@ def begun(
         cut = _cut(stated, log, key_groups)
         started = Started(stated, log, cut, folder, when, name, foreach, take, fence)
         changes = started.changes_of_start()
-        opening = log.opening(cut.tasks, cut.groups, stated.alone, now() if started.is_timed else None)
+        opening = log.opening(cut.tasks, cut.groups, stated.alone, started.is_timed)
         after = in_force([*log.messages, *log.numbered([*opening, *changes])])
         strange = [one for one in given if one not in after and one not in stated.texts]
         if strange:
@@ -223,7 +222,7 @@ class Started:
     def is_timed(self) -> bool:
         """Whether silence is timed by the clock on the wall: the first start decides."""
         if not self.log.is_new:
-            return self.log.beginning.timed is not None
+            return self.log.beginning.timed
         return any(one.options.idle_timeout is not None for one in self.stated.plans.values())
 
     def check_timed(self, name: str, plan: PhysicalPlan) -> None:

@@ -47,7 +47,8 @@ PACKED = "shard int, readers string, part long, header string, block binary, par
 TAPPED = "tapped"
 """The readers of a line with rows of a source as they were read, for the driver; its header names the source."""
 NOW = "now"
-"""The readers of a line whose part is the time of the clock on the wall, in microseconds."""
+"""The column that lines have where silence is timed: when their micro-batch began, by the clock on the wall, in
+microseconds. Also the readers of a line that brings this alone, to every task."""
 PASSED = "passed"
 """The readers of a line that a stage below has emitted for others, and that the one above hands on: its header has the
 key of the query, the kind and the note."""

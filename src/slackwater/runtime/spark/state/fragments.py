@@ -82,7 +82,7 @@ def stages_of(hosted: Hosted) -> tuple[Hosted, Hosted | None]:
     if not above:
         return hosted, None
     first = replace(hosted, members=tuple(one for one, _ in pairs), emitter=StageLines())
-    return first, replace(hosted, members=above, folders_read=None, began=None, name=f"{hosted.name}/{ABOVE}")
+    return first, replace(hosted, members=above, folders_read=None, name=f"{hosted.name}/{ABOVE}")
 
 
 @dataclass(frozen=True)

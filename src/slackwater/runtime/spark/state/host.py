@@ -74,8 +74,6 @@ class Hosted:
     """Whether shards say how long results have waited, for a report of the whole run."""
     folders_read: FoldersRead | None = None
     """What they read themselves."""
-    began: int | None = None
-    """The moment that counts before the first one has come, in microseconds; None where moments do not."""
     groups: tuple[Group, ...] = ()
     """Those of its queries that are hosted together."""
     emitter: Emitter = field(default_factory=TaggedLines)
@@ -111,7 +109,9 @@ class Host:
                 key = (label, member.key)
                 if label not in member.shards or member.shares:
                     continue
-                turn = Turn(self._hosted, member, label, state, deliveries.get(member.key), self._now(member))
+                turn = Turn(
+                    self._hosted, member, label, state, deliveries.get(member.key), self._now(member, deliveries)
+                )
                 if not turn.takes_part:
                     # What somebody else has written of it is read when it does.
                     if key in state.places and not state.missed_by(key):
@@ -125,7 +125,7 @@ class Host:
             for group in self._hosted.groups:
                 if label not in group.shards:
                     continue
-                together = GroupTurn(group, label, state, deliveries, self._now(group))
+                together = GroupTurn(group, label, state, deliveries, self._now(group, deliveries))
                 if together.takes_part:
                     yield from self._handed_on(together.emitted(reports))
                     changes += (replaced((label, whose), one, one.value) for whose, one in together.changes)
@@ -161,9 +161,11 @@ class Host:
                     return UsageError(refusal)
         return None
 
-    def _now(self, member: Member | Group) -> int | None:
-        """The moment that a query is told; None where moments do not count for it."""
-        return (self._inbox.now or self._hosted.began) if member.timed else None
+    def _now(self, who: Member | Group, deliveries: Mapping[str, Delivery]) -> int | None:
+        """The moment that queries are told; None where moments do not count for them, or other tasks may not know of
+        this one: all shards of a query have the same clocks."""
+        keys = {who.key} | ({one.key for one in who.members} if isinstance(who, Group) else set())
+        return self._inbox.now if who.timed and (self._inbox.is_heartbeat or keys & deliveries.keys()) else None
 
     def _handed_on(self, emitted: Iterable[Emitted]) -> Iterator[Emitted]:
         """What is emitted, but for rows that are written to folders here."""

@@ -78,7 +78,9 @@ class Inbox:
         self.passed: list[Emitted] = []
         """What a stage below has emitted for others."""
         self.now: int | None = None
-        """The time of the clock on the wall, in microseconds, where it came."""
+        """When the micro-batch began, in microseconds, where its lines tell that."""
+        self.is_heartbeat = False
+        """Whether all tasks were told."""
         for batch in batches:
             self._sort(batch)
 
@@ -86,6 +88,8 @@ class Inbox:
         names = ("shard", "readers", "part", "header")
         bytes_of = (_buffers(batch.column(name)) for name in ("block", "partials", "rejected_rows"))
         columns = (batch.column(name).to_pylist() for name in names)
+        if NOW in batch.schema.names and batch.num_rows:
+            self.now = batch.column(NOW)[0].as_py()
         for shard, readers, part, header, block, partials, away in zip(*columns, *bytes_of, strict=True):
             if readers is None:
                 self.messages.append(Message.of_json(header))
@@ -93,7 +97,7 @@ class Inbox:
                 query, kind, note = json.loads(header)
                 self.passed.append(Emitted(query, kind, note, block=None if block is None else block.to_pybytes()))
             elif readers == NOW:
-                self.now = part if self.now is None else max(self.now, part)
+                self.is_heartbeat = True
             elif readers == TAPPED:
                 self.tapped.append((header, block))
             else:
