@@ -16,7 +16,7 @@ from benchmarks.queries import Benchmark, Spec
 from slackwater.core.options import Options
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.runtime.driver import Driver
 
 RUNS = 3
@@ -40,7 +40,7 @@ class Measured:
 
 def pipeline_of(spec: Spec) -> Pipeline:
     """The kernel of a query, as a runtime hosts it."""
-    return Pipeline(spec, spec.build(), FixedSlack(SLACK), Epochs(span=EPOCH), Options().max_ahead)
+    return Pipeline(spec, spec.build(), FixedSlack(SLACK), KernelTerms(Epochs(span=EPOCH)), Options().max_ahead)
 
 
 def results_of(spec: Spec, given: Input) -> int:

@@ -37,7 +37,7 @@ from slackwater.disorder.release.eager import ENTERS
 from slackwater.expressions.functions import register, typed_call
 from slackwater.expressions.tree import Column, Literal
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.runtime.driver import Driver
 
 LIVE = Setting(c=0.004, window=5.0, slow=1.0, fast=8.0)
@@ -100,7 +100,7 @@ class LiveTrial(Trial):
 def _go(spec: WindowJoin, way: str, batch: Batch) -> tuple[Floats, float, CountingOperator]:
     """When every tuple was done, how long the kernel worked, and the operator."""
     operator = CountingOperator(spec, Ordering(way, ALPHA))
-    kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    kernel = Pipeline(spec, operator, FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     assert batch.arrival_time is not None
     driver, done = Driver(kernel, clock=time.perf_counter), np.full(len(batch), np.nan)
     origin = time.perf_counter()

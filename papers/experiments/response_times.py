@@ -27,7 +27,7 @@ from slackwater.operators.in_order.join import OrderedJoin
 from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.output import Output
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.runtime.driver import Driver
 
 NO_GUARD = 2**62
@@ -94,7 +94,7 @@ def drive(spec: WindowJoin, ordering: Ordering, batch: Batch, c: float, per_tupl
     A comparison takes c seconds; where `per_tuple` is given, joining a tuple takes so much more.
     """
     operator = CountingOperator(spec, ordering)
-    kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    kernel = Pipeline(spec, operator, FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     assert batch.arrival_time is not None, "response times need arrival times"
     driver, measured = Driver(kernel), Measured(np.full(len(batch), np.nan))
     free = 0.0

@@ -22,7 +22,7 @@ from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
 from slackwater.runtime.driver import Driver
@@ -55,7 +55,9 @@ Results = Counter[Any] | Answer
 
 def pipeline_of(spec: OperatorSpec, max_ahead: int = NO_GUARD, idle_timeout: int | None = None) -> Make:
     """The plain factory: the spec's own operator behind clock guard and release."""
-    return lambda controller, epochs: Pipeline(spec, spec.build(), controller, epochs, max_ahead, idle_timeout)
+    return lambda controller, epochs: Pipeline(
+        spec, spec.build(), controller, KernelTerms(epochs, idle_timeout=idle_timeout), max_ahead
+    )
 
 
 @dataclass

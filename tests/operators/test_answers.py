@@ -18,7 +18,7 @@ from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.quality.error import answers as of
 from slackwater.quality.registry import controller_for
 from tests.effort import tried
@@ -79,7 +79,7 @@ def emitted(spec, order, n, rng):
     operator = spec.build()
     log = operator.answers_for(BOUND)
     # Two at once: what is near a rank is found in all ways.
-    pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), 2**62)
+    pipeline = Pipeline(spec, operator, FixedSlack(0), KernelTerms(Epochs()), 2**62)
     feed(pipeline, [Batch(np.zeros(n, np.int64), words, np.ones(n, np.bool_))], Outcome(), end=True)
     return words, [(int(w[i]), s[i]) for w, _, s in log.take() for i in range(len(w))]
 
@@ -168,13 +168,8 @@ def test_after_another_target_only_windows_that_begin_from_then_on_are_measured(
             spec,
             spec.build(),
             controller_for(target, Options()),
-            Epochs(),
+            KernelTerms(Epochs(), target=str(target), learning_key=str(target)),
             2**62,
-            None,
-            (),
-            None,
-            str(target),
-            str(target),
         )
 
     parts = [Batch(np.zeros(200, np.int64), words[:, i : i + 200], np.ones(200, np.bool_)) for i in range(0, n, 200)]

@@ -17,7 +17,7 @@ from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
 from slackwater.operators.composed.registry import composed_controller
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.plan.planner import plan
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, drive, feed, results_of, truth
@@ -89,7 +89,7 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
         return found
 
     shadow.take = noted
-    outcome = drive(Pipeline(spec, spec.build(), controller, epochs, NO_GUARD), pieces(batch, cuts))
+    outcome = drive(Pipeline(spec, spec.build(), controller, KernelTerms(epochs), NO_GUARD), pieces(batch, cuts))
     made, true = len(outcome.timestamps), len(oracle_graph(spec, batch))
     seen = controller.measured()
     assert (seen.good, seen.good + seen.bad, seen.unknown_late) == (made, true, 0)
@@ -122,7 +122,7 @@ def test_of_any_windows_those_off_are_those_that_the_truth_says(data):
     spec, batch, cuts = planned(text, data)
     epochs, slack = data.draw(EPOCHS), data.draw(st.sampled_from([0, 2, 5]))
     controller = still(RelativeError(BOUND, 0.9), spec, slack)
-    outcome = drive(Pipeline(spec, spec.build(), controller, epochs, NO_GUARD), pieces(batch, cuts))
+    outcome = drive(Pipeline(spec, spec.build(), controller, KernelTerms(epochs), NO_GUARD), pieces(batch, cuts))
     given_, true = results_of(spec, outcome.emissions), truth(spec, batch)
     off: dict[int, bool] = defaultdict(bool)
     for at, values in true.items():
@@ -152,7 +152,7 @@ def test_going_on_after_a_restart_is_as_never_stopping(text, quality, epochs):
 
     def made() -> Pipeline:
         controller = composed_controller(quality, Options(granularity=10, retention=60), spec.build(), spec.streams)
-        return Pipeline(spec, spec.build(), controller, epochs, NO_GUARD)
+        return Pipeline(spec, spec.build(), controller, KernelTerms(epochs), NO_GUARD)
 
     whole = drive(made(), parts)
     first = made()
@@ -171,9 +171,11 @@ def test_rows_that_began_before_anybody_looked_are_left_out():
     spec = physical.operator
     parts = pieces(arrivals(physical, 3, 400), range(40, 401, 40))
     controller = still(Recall(0.9, 12), spec, 2)
-    before = Pipeline(spec, spec.build(), still(Recall(0.9, 12), spec, 2), Epochs(), NO_GUARD, learning_key="waiting")
+    before = Pipeline(
+        spec, spec.build(), still(Recall(0.9, 12), spec, 2), KernelTerms(Epochs(), learning_key="waiting"), NO_GUARD
+    )
     feed(before, parts[:5], Outcome(), end=False)
-    after = Pipeline(spec, spec.build(), controller, Epochs(), NO_GUARD, learning_key="recall")
+    after = Pipeline(spec, spec.build(), controller, KernelTerms(Epochs(), learning_key="recall"), NO_GUARD)
     after.restore([entry for entry in before.snapshot_delta() if entry.value is not None])
     begin = controller._rows.known_from
     outcome = feed(after, parts[5:], Outcome(), end=True)

@@ -17,7 +17,7 @@ from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.quality.ledger import synopsis
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, feed
@@ -56,7 +56,7 @@ def ran(spec, parts, slack, retention, epochs, stop=None, automatic=False):
 
     def make():
         watching = Watching(slack, retention)
-        return Pipeline(spec, spec.build(), watching, epochs, NO_GUARD, automatic_retention=automatic)
+        return Pipeline(spec, spec.build(), watching, KernelTerms(epochs, automatic_retention=automatic), NO_GUARD)
 
     pipeline, stored, outcome = make(), Store(), Outcome()
     for number, part in enumerate(parts):

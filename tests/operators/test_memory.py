@@ -22,7 +22,7 @@ from slackwater.operators.in_order.join import OrderedJoin
 from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowContents, plain_weights, state_size
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -75,7 +75,7 @@ def test_a_join_that_takes_tuples_before_their_turn_holds_them_too(how, data):
     (spec,) = (example.spec for example in JOINS if example.name == "equi-join")
     batch = data.draw(traces(spec.streams, KINDS, most=30))
     join = OrderedJoin(spec)
-    pipeline = Pipeline(spec, OrderedOperator(join, Ordering(how)), FixedSlack(0), EACH_TUPLE, NO_GUARD)
+    pipeline = Pipeline(spec, OrderedOperator(join, Ordering(how)), FixedSlack(0), KernelTerms(EACH_TUPLE), NO_GUARD)
     cuts = data.draw(cuttings(len(batch)))
     for end, seen in zip(cuts, memories(pipeline, pieces(batch, cuts)), strict=True):
         plain = [len(window) for window in windows_of_join(spec, batch.take(slice(0, end)), SlackRule(0))]
@@ -110,7 +110,7 @@ def test_a_chain_holds_what_its_twin_holds_and_counts_members_once(name, options
     spec, weights = physical.operator, weights_of(physical)
     assert isinstance(spec, OperatorGraph)
     batch = arrivals(physical, seed, 50)
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(slack), EACH_TUPLE, NO_GUARD, weights=weights)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(slack), KernelTerms(EACH_TUPLE, weights=weights), NO_GUARD)
     cuts = [17, 33, 50]
     for end, seen in zip(cuts, memories(pipeline, pieces(batch, cuts)), strict=True):
         wanted = weighed(windows_of_graph(spec, batch.take(slice(0, end)), SlackRule(slack)), weights)
@@ -133,7 +133,9 @@ def test_a_tree_of_joins_holds_the_events_that_the_same_chain_holds(seed):
     for physical in (tree, chain):
         spec = physical.operator
         batch = arrivals(physical, seed, 60)
-        made = Pipeline(spec, spec.build(), FixedSlack(2), EACH_TUPLE, NO_GUARD, weights=weights_of(physical))
+        made = Pipeline(
+            spec, spec.build(), FixedSlack(2), KernelTerms(EACH_TUPLE, weights=weights_of(physical)), NO_GUARD
+        )
         seen.append(memories(made, [batch])[-1])
     of_tree, of_chain = seen
     assert of_tree.windows["a ⨝ b"] == of_chain.windows["p"]
@@ -182,7 +184,7 @@ def test_sizes_that_are_none_are_the_words_of_the_event():
     words[TS], words[ROW] = [1, 1, 2, 3, 9], [0, 0, 1, 2, 3]
     words[rows["n"]] = [100, 100, -5, NULL_WORD, 7]
     batch = Batch(np.array([0, 1, 0, 0, 1]), words, np.ones(5, np.bool_))
-    made = Pipeline(spec, spec.build(), FixedSlack(0), EACH_TUPLE, NO_GUARD, weights=weights_of(physical))
+    made = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(EACH_TUPLE, weights=weights_of(physical)), NO_GUARD)
     (seen,) = memories(made, [batch])
     assert seen.windows["a"] == Resident(3, 3, 100 + 2 * 8 * spec.rows)
     assert seen.query == replace(seen.windows["a"], tuples=4)

@@ -21,7 +21,7 @@ from slackwater.operators.in_order.tree import OrderedTree
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.published.wjoin.spec import WJoin
 from tests.effort import tried
 from tests.kit import laws
@@ -56,7 +56,7 @@ def ordered_by(spec, strategy=FILTER, always_apart=False):
             operator = OrderedTree(spec.whole, spec.nodes, lambda text: 0, Ordering(strategy))
         else:
             operator = OrderedOperator(OrderedJoin(spec), Ordering(strategy), always_apart)
-        return Pipeline(spec, operator, controller, epochs, NO_GUARD)
+        return Pipeline(spec, operator, controller, KernelTerms(epochs), NO_GUARD)
 
     return make
 
@@ -178,7 +178,9 @@ def two_streams():
 
 def test_adaptive_begins_with_sync_follows_the_load_and_is_plain_again():
     spec, seconds = two_streams(), 200
-    pipeline = Pipeline(spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), BY_TUPLE, NO_GUARD)
+    pipeline = Pipeline(
+        spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), KernelTerms(BY_TUPLE), NO_GUARD
+    )
     external_sync, strategies = [], []
     for second in range(seconds):
         # Work for 80 % of the time in the middle of the run, next to none before and after.
@@ -201,7 +203,9 @@ def test_adaptive_begins_with_sync_follows_the_load_and_is_plain_again():
 
 def test_without_arrival_times_adaptive_stays_with_sync():
     spec = two_streams()
-    pipeline = Pipeline(spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), BY_TUPLE, NO_GUARD)
+    pipeline = Pipeline(
+        spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), KernelTerms(BY_TUPLE), NO_GUARD
+    )
     for ts in range(100):
         pipeline.absorb(Batch.of([(ts % 2, ts * SECOND, 1, 1, 0)], spec.rows))
         list(pipeline.advance())

@@ -20,7 +20,7 @@ from slackwater.operators.join import rate_windows
 from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
 from tests.kit.laws import going_on_after_restore_equals_never_stopping
 from tests.kit.oracle_join import oracle_join
@@ -43,7 +43,7 @@ def in_order(*streams: list[tuple[int, int]]) -> Batch:
 
 def run(spec: RateJoin, batch: Batch, slack: int = 0) -> tuple[JoinOperator, list[Resize]]:
     operator = spec.build()
-    pipeline = Pipeline(spec, operator, FixedSlack(slack), Epochs(each_tuple=True), NO_GUARD)
+    pipeline = Pipeline(spec, operator, FixedSlack(slack), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     feed(pipeline, [batch], Outcome(), end=False)
     return operator, [one for _, one in pipeline.take_resizes()]
 
@@ -168,7 +168,7 @@ def test_what_is_persisted_is_what_stands_in_the_windows_and_a_few_chunks_at_mos
     batch = seeded_trace(3, 2, (), 400, 0)
     spec = by_rate(PAIRS, (20, 12), first=4)
     operator = spec.build()
-    pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
+    pipeline = Pipeline(spec, operator, FixedSlack(0), KernelTerms(Epochs()), NO_GUARD)
     chunks: dict[str, int] = {}
     for part in pieces(batch, [*range(each, len(batch), each), len(batch)]):
         feed(pipeline, [part], Outcome(), end=False)
@@ -215,7 +215,7 @@ def test_sizes_are_those_of_the_slow_twin_and_results_exact_for_them(
     batch = seeded_trace(seed, 2, (), 300, 9)
     spec = by_rate(PAIRS, intervals, within, slices, first=4)
     operator = spec.build()
-    pipeline = Pipeline(spec, operator, FixedSlack(largest_delay_of(batch)), Epochs(), NO_GUARD)
+    pipeline = Pipeline(spec, operator, FixedSlack(largest_delay_of(batch)), KernelTerms(Epochs()), NO_GUARD)
     outcome = feed(pipeline, pieces(batch, cuts), Outcome(), end=True)
     resizes = [one for _, one in pipeline.take_resizes()]
     assert resizes == resizes_of(spec, (e for e in tuples_of(batch) if e.passes))
@@ -230,7 +230,7 @@ def test_a_resize_loses_nothing_that_the_new_window_should_contain(seed: int, sl
     times = np.cumsum(rng.integers(1, rng.integers(2, 12, 200), 200))
     batch = Batch.of([(int(stream), int(ts)) for stream, ts in zip(rng.integers(0, 2, 200), times, strict=True)])
     spec = by_rate(PAIRS, (40, 40), EVER, slices, first=5)
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     outcome = feed(pipeline, [batch], Outcome(), end=True)
     resizes = [one for _, one in pipeline.take_resizes()]
     met: dict[int, list[int]] = {}
@@ -252,7 +252,7 @@ def test_resizes_that_nobody_takes_do_not_pile_up(monkeypatch: pytest.MonkeyPatc
     spec = by_rate(PAIRS, (20, 20), EVER)
     operators = [spec.build(), spec.build()]
     for operator, each in zip(operators, (len(batch), 20), strict=True):
-        pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
+        pipeline = Pipeline(spec, operator, FixedSlack(0), KernelTerms(Epochs()), NO_GUARD)
         feed(pipeline, pieces(batch, [*range(each, len(batch), each), len(batch)]), Outcome(), end=False)
     at_once, bit_by_bit = (log_of(operator).take_resizes() for operator in operators)
     assert len(at_once) > 50
@@ -265,7 +265,7 @@ def test_late_tuples_are_counted_and_enter_no_window() -> None:
     spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND))
     batch = in_order(at_rate(0, 5, 0, 60), at_rate(1, 5, 0, 60))
     late = Batch.of([*zip(batch.stream.tolist(), batch.ts.tolist(), strict=True), (0, 1 * SECOND), (1, 70 * SECOND)])
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     outcome = feed(pipeline, [late], Outcome(), end=True)
     assert outcome.late_rows == [len(batch)]
     members = {row for emission in outcome.emissions for row in np.concatenate([*emission.columns, []]).tolist()}
@@ -282,7 +282,7 @@ def test_no_match_is_lost_to_a_change_of_rates(seed: int, intervals: tuple[int, 
     slice_ = -(-max(intervals) // SLIDING)
     within = min(within, *(interval - slice_ for interval in intervals))
     spec = by_rate(PAIRS, intervals, within, first=1)
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     outcome = feed(pipeline, [batch], Outcome(), end=True)
     assert results_of(spec, outcome.emissions) == oracle_join(replace(PAIRS, windows=(within, within)), batch)
 
@@ -300,7 +300,7 @@ def test_nothing_overflows_at_the_bounds_of_time_or_with_intervals_of_any_length
     times = [min(origin + sum(steps[: n + 1]), MAX_TIME) for n in range(len(steps))]
     batch = Batch.of([(int(rng.integers(2)), ts) for ts in times])
     spec = by_rate(PAIRS, intervals, within, slices, first=3)
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     outcome = feed(pipeline, [batch], Outcome(), end=True)
     resizes = [one for _, one in pipeline.take_resizes()]
     wanted = resizes_of(spec, tuples_of(batch))

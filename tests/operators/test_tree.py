@@ -20,7 +20,7 @@ from slackwater.operators import graph_operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, drive, feed, pipeline_of, results_of
 from tests.kit.examples import EXAMPLES, KINDS, ROWS
@@ -154,7 +154,10 @@ def test_of_two_streams_a_tree_is_the_multiway_join_whatever_is_late(data):
     parts = data.draw(st.sampled_from([(), (NO_PARTITION, L), (K, L)]))
     for epochs in (*DISCIPLINES, Epochs(tuples=3)):
         whole, one_node = (
-            drive(Pipeline(one, one.build(), FixedSlack(slack), epochs, NO_GUARD, None, parts), pieces(batch, cuts))
+            drive(
+                Pipeline(one, one.build(), FixedSlack(slack), KernelTerms(epochs, partition_slots=parts), NO_GUARD),
+                pieces(batch, cuts),
+            )
             for one in (spec, left_deep(spec))
         )
         assert results_of(spec, one_node.emissions) == results_of(spec, whole.emissions)
@@ -209,7 +212,7 @@ def test_a_silent_stream_holds_the_others_back_until_the_idle_timeout(epochs, si
     arrivals = [(silent, 0, 7)] + [(s, t, 7) for t in range(0, 60, 2) for s in speaking]
     watermarks = []
     for timeout in (None, 10):
-        pipeline = Pipeline(spec, spec.build(), FixedSlack(0), epochs, NO_GUARD, timeout)
+        pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(epochs, idle_timeout=timeout), NO_GUARD)
         outcome = feed(pipeline, pieces(Batch.of(arrivals, ROWS), range(1, len(arrivals) + 1)), Outcome(), end=False)
         watermarks.append(outcome.observed[-1].watermark)
         made = results_of(spec, outcome.emissions)
@@ -220,7 +223,7 @@ def test_a_silent_stream_holds_the_others_back_until_the_idle_timeout(epochs, si
 
 def test_an_epoch_without_arrivals_lets_out_what_a_silent_stream_held_back():
     spec = tree(50, 50, 50)
-    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(), NO_GUARD, idle_timeout=10)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), KernelTerms(Epochs(), idle_timeout=10), NO_GUARD)
     batch = Batch.of([(0, 0, 7), (1, 20, 7), (2, 20, 7)], ROWS)
     pipeline.absorb(Batch(batch.stream, batch.words, batch.passes, np.array([100, 100, 100])))
     assert not any(len(emission.ts) for emission in pipeline.advance())
@@ -232,7 +235,7 @@ def test_an_epoch_without_arrivals_lets_out_what_a_silent_stream_held_back():
 def test_a_delay_is_carried_from_the_tuple_that_triggered_to_the_last_node():
     spec = tree(50, 50, 50)
     built = spec.build()
-    pipeline = Pipeline(spec, built, FixedSlack(100), Epochs(), NO_GUARD)
+    pipeline = Pipeline(spec, built, FixedSlack(100), KernelTerms(Epochs()), NO_GUARD)
     seen = {}
     process = built.process
 

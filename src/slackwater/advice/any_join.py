@@ -21,11 +21,10 @@ from slackwater.core.batch import ROW, Batch, Words
 from slackwater.core.jit import in_place
 from slackwater.core.quality import NoWait
 from slackwater.core.time import HOUR
-from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.cutting import Epochs
 from slackwater.plan.physical import IDENTITY, PhysicalPlan
 from slackwater.runtime.driver import Driver, with_results
-from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.kernels import query_for
 from slackwater.sources.codebook import Codebook
 
 AT_ONCE = 2048
@@ -64,7 +63,7 @@ class EnumeratedJoin:
         words = np.ascontiguousarray(batch.words[:, order])
         words[ROW] = order
         sorted_ = Batch(batch.stream[order], words, np.ones(len(order), np.bool_))
-        kernel = kernel_for(plan, Epochs(tuples=AT_ONCE), self.codebook, max_ahead=UNGUARDED)
+        kernel = query_for(plan, Epochs(tuples=AT_ONCE), self.codebook)
         columns = [plan.emitted.index((stream, IDENTITY)) for stream in range(self.history.streams)]
         batches = (sorted_.take(slice(at, at + AT_ONCE)) for at in range(0, len(order), AT_ONCE))
         for emission in with_results(Driver(kernel).run(batches)):

@@ -1,74 +1,54 @@
-"""A query as one kernel: clock guard, then release in event-time order, then the operator.
+"""A query as one kernel behind a clock guard of its own, as a runtime hosts it that sees the tuples themselves.
 
-A runtime hosts it: `absorb` takes tuples in, `advance` ends an epoch and yields results, `snapshot_delta` and
-`restore` carry its state from one process to another, `observe` reports clocks and counts.
+`absorb` takes tuples in, `advance` ends an epoch and yields results, `snapshot_delta` and `restore` carry its state
+from one process to another, `observe` reports clocks and counts.
 
-Invariant (law 4): that of `GuardedQuery`; what waits for the verdict of the clock guard is held.
+Invariant (law 4): that of `QueryKernel`; what waits for the verdict of the clock guard is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 from slackwater.core.batch import Batch
-from slackwater.core.state import Emission, StateUpdate
-from slackwater.disorder.clock_guard import ClockGuard
+from slackwater.core.state import StateUpdate
+from slackwater.disorder.clock_guard import ClockGuard, Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import MOST_TUPLES, Cutting, Epochs, check_epochs
 from slackwater.operators.contract import Operator, OperatorSpec
-from slackwater.operators.guarded_query import STATE_VERSION, GuardedQuery
+from slackwater.operators.query_kernel import STATE_VERSION, KernelTerms, QueryKernel
 
-__all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "Pipeline", "check_epochs"]
+__all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "KernelTerms", "Pipeline", "check_epochs"]
 
 CLOCK_GUARD = "clock_guard"
 """The namespace of what the clock guard keeps."""
 
 
-class Pipeline(GuardedQuery):
-    """The kernel a runtime hosts; further arguments are those of `GuardedQuery`."""
+class Pipeline(QueryKernel):
+    """A kernel that admits no tuple which is more than `max_ahead` ahead of its stream's clock."""
 
     def __init__(
-        self,
-        spec: OperatorSpec,
-        operator: Operator,
-        controller: SlackController,
-        epochs: Epochs,
-        max_ahead: int,
-        idle_timeout: int | None = None,
-        partition_slots: tuple[int, ...] = (),
-        *args: Any,
-        **more: Any,
+        self, spec: OperatorSpec, operator: Operator, controller: SlackController, terms: KernelTerms, max_ahead: int
     ) -> None:
-        super().__init__(spec, operator, controller, epochs, idle_timeout, partition_slots, *args, **more)
+        super().__init__(spec, operator, controller, terms)
+        epochs = terms.epochs
         cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
-        self._clock_guard = ClockGuard(spec.streams, max_ahead, cutting, partition_slots)
-        self._waiting: list[Batch] = []
+        self._clock_guard = ClockGuard(spec.streams, max_ahead, cutting, terms.partition_slots)
         self._ahead: list[Batch] = []
 
-    def absorb(self, batch: Batch) -> None:
-        """Take in tuples, in arrival order."""
-        if len(batch):
-            self.count_taken(len(batch), batch.arrival_time is not None)
-            self._waiting.append(batch)
-
-    def advance(self, end: bool = False) -> Iterator[Emission]:
-        """End the epoch: move clocks, slack and watermark, emit results. With `end`, emit everything."""
-        batch = Batch.concat(self._waiting) if self._waiting else Batch.of([], self._spec.rows)
-        self._waiting = []
-        admitted = self._clock_guard.admit(batch, end)
+    def _admitted(self, end: bool) -> Guarded:
+        admitted = self._clock_guard.admit(super()._admitted(end).batch, end)
         if len(admitted.ahead):
             self._ahead.append(admitted.ahead)
-        yield from self.take(admitted, end)
+        return admitted
 
     def take_ahead(self) -> list[Batch]:
-        """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
         return ahead
 
     @property
     def unjudged(self) -> int:
-        return self._clock_guard.pending + sum(map(len, self._waiting))
+        return self._clock_guard.pending + super().unjudged
 
     def snapshot_delta(self) -> Iterable[StateUpdate]:
         """What to persist since the last call."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slackwater.core.batch import Batch
 from slackwater.core.state import Emission
-from slackwater.operators.pipeline import Pipeline
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.runtime.side_outputs.collectors import SideOutput
 from slackwater.sources.encode import AHEAD
 
@@ -31,7 +31,7 @@ class Driver:
 
     def __init__(
         self,
-        kernel: Pipeline,
+        kernel: QueryKernel,
         *,
         side_output: SideOutput | None = None,
         on_emission: Callable[[Emission], None] | None = None,

@@ -9,23 +9,18 @@ from slackwater.expressions.columnar import Coding
 from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.composed.registry import controller_of
 from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
-from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
 from slackwater.operators.in_order.build import IN_TURN, build_ordered, may_be_eager
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.operators.state_size import Weights
+from slackwater.operators.query_kernel import KernelTerms, MakeRelease, QueryKernel
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
 
-def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead: int | None = None) -> Pipeline:
-    """A fresh kernel for a plan; text literals get their codes from the codebook.
-
-    `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
-    """
+def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook) -> Pipeline:
+    """A fresh kernel for a plan, behind a clock guard; text literals get their codes from the codebook."""
     spec, operator, controller = _built(plan, epochs, codebook)
-    ahead = plan.options.max_ahead if max_ahead is None else max_ahead
-    return Pipeline(spec, operator, controller, epochs, ahead, *_asked(plan))
+    return Pipeline(spec, operator, controller, _terms(plan, epochs), plan.options.max_ahead)
 
 
 def query_for(
@@ -34,11 +29,11 @@ def query_for(
     codebook: Codebook,
     make_release: MakeRelease = Release,
     panes: PaneReader | None = None,
-) -> GuardedQuery:
-    """The same without a clock guard, behind a release that somebody else makes; an aggregate may read panes that are
-    kept for several."""
+) -> QueryKernel:
+    """The same without a clock guard, perhaps behind a release that somebody else makes; an aggregate may read panes
+    that are kept for several."""
     spec, operator, controller = _built(plan, epochs, codebook, panes)
-    return GuardedQuery(spec, operator, controller, epochs, *_asked(plan), make_release)
+    return QueryKernel(spec, operator, controller, _terms(plan, epochs), make_release)
 
 
 def _built(
@@ -57,13 +52,10 @@ def _built(
     return spec, operator, controller_of(spec, operator, plan.quality, plan.options, plan.windows)
 
 
-Asked = tuple[int | None, tuple[int, ...], Weights, str, str, int, float | None, bool]
-
-
-def _asked(plan: PhysicalPlan) -> Asked:
+def _terms(plan: PhysicalPlan, epochs: Epochs) -> KernelTerms:
     """What a plan says of silence, parts, weights, its target and how far back one looks."""
     options = plan.options
-    return (
-        options.idle_timeout, plan.partition_slots, plan.weights, plan.target, plan.learning_key, options.max_behind,
-        options.idle_after, options.retention is None,
+    return KernelTerms(
+        epochs, options.idle_timeout, options.idle_after, options.max_behind, plan.partition_slots, plan.weights,
+        plan.target, plan.learning_key, options.retention is None,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.operators.aggregate.shared.store import PaneReader
-from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
+from slackwater.operators.query_kernel import MakeRelease, QueryKernel
 from slackwater.operators.query_set.kernel import QuerySet
 from slackwater.operators.query_set.member import Build
 from slackwater.plan.physical import PhysicalPlan
@@ -52,7 +52,7 @@ class QuerySetKernel(QuerySet):
     def _builder(self, name: str) -> Build:
         plan = self.plan.queries[name]
 
-        def build(make_release: MakeRelease, panes: PaneReader | None = None) -> GuardedQuery:
+        def build(make_release: MakeRelease, panes: PaneReader | None = None) -> QueryKernel:
             return query_for(plan, self._epochs, self._codebook, make_release, panes)
 
         return build

@@ -16,8 +16,7 @@ from typing import Any
 from slackwater.observe.report import name_of_part, named_wrong_clocks
 from slackwater.observe.value import MOST_PARTITIONS, MOST_SAMPLES, QueryProgress, Sample, StreamProgress
 from slackwater.observe.waiting import Waiting
-from slackwater.operators.guarded_query import GuardedQuery
-from slackwater.operators.pipeline import Pipeline
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
@@ -28,9 +27,7 @@ SHARE = 150
 """So many times what making progress cost passes before the next one."""
 
 
-def progress_of(
-    plan: PhysicalPlan, kernel: Pipeline | GuardedQuery, codebook: Codebook, names_parts: bool = True
-) -> QueryProgress:
+def progress_of(plan: PhysicalPlan, kernel: QueryKernel, codebook: Codebook, names_parts: bool = True) -> QueryProgress:
     """What a kernel knows of its query, by the names that users have for things; partitions only where asked for."""
     seen, idle = kernel.observe(), kernel.release.state.clock.idle
     streams = {}

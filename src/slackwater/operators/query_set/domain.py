@@ -4,7 +4,7 @@ A *selection* is a choice of filters that some queries share; a tuple carries a 
 is worked out once, when it comes. A query that is added while others run gets a selection of its own, which flags
 nothing that came before; so does one that was paused.
 
-Invariant: each query is given what it is given alone, by the same functions (`GuardedQuery`, `CursorRelease`). Where
+Invariant: each query is given what it is given alone, by the same functions (`QueryKernel`, `CursorRelease`). Where
 epochs do not end for all queries at once (tuple release), and where an operator brings streams into order itself
 (graphs, trees), a query has a `Release` of its own behind the common guard: reading, encoding, filters and verdicts are
 shared then, slack is not. Aggregates that have enough in common read one pane store (`pane_groups`).
@@ -33,7 +33,7 @@ from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
 from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
-from slackwater.operators.guarded_query import MakeRelease
+from slackwater.operators.query_kernel import MakeRelease
 from slackwater.operators.query_set.flags import NOBODY, bit_of, flag, flagged_places
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.moves import Moves

@@ -23,7 +23,7 @@ from slackwater.core.state import Emission, Observation, StateUpdate, decode_jso
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
-from slackwater.operators.guarded_query import GuardedQuery
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
@@ -154,7 +154,7 @@ class QuerySet:
         """All queries, those that failed among them."""
         return [name for domain in self.domains.values() for name in domain.members]
 
-    def query(self, name: str) -> GuardedQuery:
+    def query(self, name: str) -> QueryKernel:
         """One query behind its guard: its release, its meters, its resizes."""
         return self._find(name)[1].query
 

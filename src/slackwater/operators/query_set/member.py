@@ -12,11 +12,11 @@ from slackwater.core.batch import Batch
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.sharing.cursor import CursorRelease
 from slackwater.operators.aggregate.shared.store import PaneReader
-from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
+from slackwater.operators.query_kernel import MakeRelease, QueryKernel
 from slackwater.operators.query_set.places import QueryPlace
 
 RUNNING, PAUSED, FAILED = "running", "paused", "failed"
-Build = Callable[[MakeRelease, PaneReader | None], GuardedQuery]
+Build = Callable[[MakeRelease, PaneReader | None], QueryKernel]
 """Builds a query with the release that it is given, and the panes that it reads if it is given some."""
 State = dict[tuple[str, str], bytes]
 
@@ -27,7 +27,7 @@ class Member:
 
     name: str
     place: QueryPlace
-    query: GuardedQuery
+    query: QueryKernel
     selection: int
     reader: PaneReader | None = None
     """What it reads of panes that are kept for several."""

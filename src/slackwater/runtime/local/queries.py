@@ -30,8 +30,8 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.report import Report
 from slackwater.observe.value import QueryProgress
-from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.pipeline import Epochs
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.kernel import FAILED, RUNNING, Standing
 from slackwater.plan.ordering import check_in_epochs
@@ -72,7 +72,7 @@ class QueryOfSet(RecordedRun):
             self.side_outputs.add_unreadable(position, reasons)
 
     @property
-    def _kernel(self) -> GuardedQuery:
+    def _kernel(self) -> QueryKernel:
         return self._owner.kernel.query(self.name)
 
     def warm_up(self) -> None:

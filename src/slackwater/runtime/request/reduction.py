@@ -14,13 +14,12 @@ import pyarrow as pa
 from slackwater.core.batch import ROW, TS, Batch
 from slackwater.core.state import Emission
 from slackwater.core.time import BEFORE_ALL, SECOND
-from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.language.bound import BoundQuery
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.degraded import reach, remembers_rates, rows_needed, without
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
-from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.kernels import query_for
 from slackwater.runtime.request.fresh import lines_of
 from slackwater.runtime.request.recent import Kept
 from slackwater.runtime.request.step import Step, joined, moment_of
@@ -109,7 +108,7 @@ class Degraded:
         return Batch(together.stream, together.words, together.passes, arrival_time), full
 
     def _answer(self, batch: Batch, codebook: Codebook) -> Iterator[Emission]:
-        kernel = kernel_for(self._plan, Epochs(), codebook, max_ahead=UNGUARDED)
+        kernel = query_for(self._plan, Epochs(), codebook)
         for emission in Driver(kernel).epoch(batch, end=True):
             assert not len(emission.late.ts), "in order, nothing is late"
             if len(emission.ts):

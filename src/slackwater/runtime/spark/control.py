@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from slackwater.core.errors import UsageError
-from slackwater.operators.guarded_query import STATE_VERSION
+from slackwater.operators.query_kernel import STATE_VERSION
 from slackwater.runtime.spark.locations import location_of
 from slackwater.runtime.spark.members import key_of, named
 from slackwater.runtime.spark.state.checkpoint import difference

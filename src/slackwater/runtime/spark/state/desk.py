@@ -19,7 +19,7 @@ from slackwater.observe.delays import DelayTally
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
-from slackwater.operators.guarded_query import GuardedQuery
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.query_set.places import QueryPlace
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
@@ -113,7 +113,7 @@ class Desk:
                 self.late_examples |= dict(zip(aliases, rows, strict=True))
             yield kind, table
 
-    def progress(self, query: GuardedQuery, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
+    def progress(self, query: QueryKernel, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
         """How its part of the query is doing after a micro-batch."""
         known = progress_of(self.plan, query, self._codebook, names_parts=self.counts_rows)
         seen = known.observed

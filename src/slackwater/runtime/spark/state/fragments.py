@@ -22,7 +22,7 @@ from slackwater.core.batch import ROW, TS, Batch, Flags, Words
 from slackwater.core.quality import NoWait
 from slackwater.core.state import NOTHING_IN_FORCE, Emission, InForce, StateUpdate
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.meters import Report
 from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
@@ -31,11 +31,11 @@ from slackwater.observe.value import QueryProgress
 from slackwater.operators.aggregate.pane_partials import KEY, partials_of, text_keys
 from slackwater.operators.composed.gathering import Gathering
 from slackwater.operators.handing import PARTIALS
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.fragments import lower, upper
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
-from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.kernels import query_for
 from slackwater.runtime.spark.exchange.format import read_block, write_block
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import Packing, split
@@ -229,8 +229,8 @@ class UpperShard(Shard):
         self._text_keys = () if aggregate is None else text_keys(aggregate, self.text_rows[0])
         self.judge = judge_of(self.plan)
 
-    def _new_kernel(self) -> Pipeline:
-        return kernel_for(replace(self.plan, quality=NoWait()), Epochs(), self.codebook, max_ahead=UNGUARDED)
+    def _new_kernel(self) -> QueryKernel:
+        return query_for(replace(self.plan, quality=NoWait()), Epochs(), self.codebook)
 
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
         """Take in what all shards below hand on in a micro-batch; with `end`, that was the last."""

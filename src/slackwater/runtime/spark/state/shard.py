@@ -18,7 +18,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.meters import Report
@@ -28,11 +28,11 @@ from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import IdleOptions, QueryProgress, Sample
 from slackwater.operators.aggregate.pane_partials import TUPLES, text_keys
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Driver, with_results
-from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.kernels import query_for
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
@@ -120,8 +120,8 @@ class Shard:
         self._counts_rows = False
         self._saved = False
 
-    def _new_kernel(self) -> Pipeline:
-        return kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
+    def _new_kernel(self) -> QueryKernel:
+        return query_for(self.plan, Epochs(), self.codebook)
 
     @property
     def learning_key(self) -> str:

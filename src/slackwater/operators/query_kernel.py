@@ -1,8 +1,9 @@
-"""A query behind its clock guard: release in event-time order, then the operator; with its counts and its meters.
+"""The kernel of a query: release in event-time order, then the operator; with its counts and its meters.
 
-A `Pipeline` is one with a clock guard of its own. Queries that run together share one guard and are each of them this
-(`operators.query_set`). What differs from query to query is asked of the operator and of the controller through their
-hooks (`operators.contract`, `disorder.controllers`).
+There is no clock guard in it. A `Pipeline` is one behind a guard of its own; queries that run together share one guard,
+and are each of them this (`operators.query_set`); a shard on Spark is told by headers what the clocks are. What differs
+from query to query is asked of the operator and of the controller through their hooks (`operators.contract`,
+`disorder.controllers`).
 
 Invariant (law 4): every tuple counted is, at any time, in exactly one of these places: held by the clock guard or the
 release, in time, late, filtered, or rejected as too far ahead; `observe` counts them and the counts add up.
@@ -12,12 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import ROW, TS, Words
+from slackwater.core.batch import ROW, TS, Batch, Words
 from slackwater.core.errors import UsageError
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
@@ -56,7 +57,24 @@ MakeRelease = Callable[[ReleaseSpec, SlackController], Release]
 """Makes the release of a query: one of its own, or a cursor in a log that it shares."""
 
 
-class GuardedQuery:
+@dataclass(frozen=True)
+class KernelTerms:
+    """What a query asks of its kernel, beside what it computes."""
+
+    epochs: Epochs
+    idle_timeout: int | None = None
+    idle_after: float | None = None
+    max_behind: int = LONGEST
+    partition_slots: tuple[int, ...] = ()
+    """Per stream, the row that names the partition of a tuple, or NO_PARTITION; empty: no stream has partitions."""
+    weights: Weights | None = None
+    target: str = ""
+    learning_key: str = ""
+    automatic_retention: bool = False
+    """Whether nobody has stated how long tuples are retained to find out what late ones cost."""
+
+
+class QueryKernel:
     """Release, stages, operator and meters of one query; somebody else has judged its tuples."""
 
     def __init__(
@@ -64,18 +82,11 @@ class GuardedQuery:
         spec: OperatorSpec,
         operator: Operator,
         controller: SlackController,
-        epochs: Epochs,
-        idle_timeout: int | None = None,
-        partition_slots: tuple[int, ...] = (),
-        weights: Weights | None = None,
-        target: str = "",
-        learning_key: str = "",
-        max_behind: int = LONGEST,
-        idle_after: float | None = None,
-        automatic_retention: bool = False,
+        terms: KernelTerms,
         make_release: MakeRelease = Release,
     ) -> None:
         self._spec, self._operator = spec, operator
+        epochs = terms.epochs
         self._ordered = epochs.each_tuple or spec.needs_order
         released = ReleaseSpec(
             spec.streams,
@@ -84,26 +95,47 @@ class GuardedQuery:
             spec.needs_order,
             epochs.tuples,
             epochs.span,
-            idle_timeout,
-            idle_after,
-            partition_slots,
-            max_behind,
+            terms.idle_timeout,
+            terms.idle_after,
+            terms.partition_slots,
+            terms.max_behind,
             operator.external_sync,
         )
         self.release = make_release(released, controller)
         self._stages = operator.attach(self.release)
-        self._meters = controller.meters(operator, automatic_retention, max_behind)
-        self._learned = Learned(controller, self._meters, target, learning_key)
+        self._meters = controller.meters(operator, terms.automatic_retention, terms.max_behind)
+        self._learned = Learned(controller, self._meters, terms.target, terms.learning_key)
         self._watch = Watch(self.release)
-        self._weights = plain_weights(operator.inputs) if weights is None else weights
+        self._weights = plain_weights(operator.inputs) if terms.weights is None else terms.weights
         self._responding = Responding()
         self._has_arrival_times = False
+        self._absorbed: list[Batch] = []
         self.count_unjudged: Callable[[], int] | None = None
         """Whoever guards the clocks says how many tuples are not yet admitted."""
         self.tells: Tells | None = None
         """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
         kernels tell of."""
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
+
+    def absorb(self, batch: Batch) -> None:
+        """Take in tuples, in arrival order."""
+        if len(batch):
+            self.count_taken(len(batch), batch.arrival_time is not None)
+            self._absorbed.append(batch)
+
+    def advance(self, end: bool = False) -> Iterator[Emission]:
+        """End the epoch: move clocks, slack and watermark, emit results. With `end`, emit everything."""
+        yield from self.take(self._admitted(end), end)
+
+    def _admitted(self, end: bool) -> Guarded:
+        """What was absorbed; nobody has to wait."""
+        absorbed, self._absorbed = self._absorbed, []
+        batch = Batch.concat(absorbed) if absorbed else Batch.of([], self._spec.rows)
+        return Guarded(batch, batch.take(NOTHING))
+
+    def take_ahead(self) -> list[Batch]:
+        """The tuples that a guard has rejected since the last call."""
+        return []
 
     def count_taken(self, tuples: int, has_arrival_times: bool | None = None) -> None:
         """So many tuples have been taken in; whether it is known when they arrived, where they are at hand."""
@@ -288,7 +320,8 @@ class GuardedQuery:
     @property
     def unjudged(self) -> int:
         """Tuples taken in that are not yet admitted."""
-        return 0 if self.count_unjudged is None else self.count_unjudged()
+        waiting = sum(map(len, self._absorbed))
+        return waiting if self.count_unjudged is None else waiting + self.count_unjudged()
 
     def observe(self) -> Observation:
         """Clocks, slack, watermark and counts."""
