@@ -21,6 +21,7 @@ from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.state import NOTHING, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.crowd import (
     CLOCK,
     Crowd,
@@ -52,6 +53,8 @@ class Guarded:
     ahead: Batch
     ends: Flags | None = None
     """After which of the tuples admitted an epoch ends; None: nobody has cut epochs here."""
+    clocks: ClockReadings | None = None
+    """What the clocks are when the epoch ends, where that is known from elsewhere; tuples then say nothing of it."""
 
 
 class ClockGuard:

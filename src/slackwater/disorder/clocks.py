@@ -18,11 +18,16 @@ from slackwater.disorder.release.state import (
     LARGEST_DELAY,
     MAX_BEHIND,
     MAX_TS,
+    NO_PARTITION,
     NOW,
     PARTITION_CLOCK,
     PARTITION_IDLE,
     PARTITION_LAST_ARRIVAL,
     PARTITION_STREAM,
+    READ_AT,
+    READING,
+    READING_PARTITION,
+    READING_STREAM,
     SLACK,
     SLACK_CHANGES,
     SLACK_LOG,
@@ -40,27 +45,11 @@ def advance_clock(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: boo
     `afresh` says that the tuple is an epoch of its own, so that its delay counts against the clock it has just moved.
     """
     s, t = new.stream[i], new.words[TS, i]
-    reading = new.reading[i] if len(new.reading) > 0 else t
-    if clock.scalars[MAX_TS] == BEFORE_ALL:
-        clock.scalars[EPOCH_CLOCK] = reading
-        for each in range(len(clock.last_arrival)):
-            clock.last_arrival[each] = now
-    if len(new.partition) > 0 and new.partition[i] >= 0:
-        partition = new.partition[i]
-        clock.partitions[PARTITION_CLOCK, partition] = max(clock.partitions[PARTITION_CLOCK, partition], reading)
-        clock.partitions[PARTITION_LAST_ARRIVAL, partition] = now
-        clock.partitions[PARTITION_IDLE, partition] = 0
-        rank_partition(clock, s, partition)
-        clock.clocks[s] = max(clock.clocks[s], slowest_partition(clock, s))
-    else:
-        note_gap(clock, s, reading)
-        clock.clocks[s] = max(clock.clocks[s], reading)
+    partition = new.partition[i] if len(new.partition) > 0 else NO_PARTITION
+    move_clock(clock, s, partition, new.reading[i] if len(new.reading) > 0 else t, now)
     if afresh:
         clock.before[s] = clock.clocks[s]
-    clock.scalars[MAX_TS] = max(clock.scalars[MAX_TS], clock.clocks[s])
     clock.scalars[EPOCH_TUPLES] += 1
-    clock.scalars[NOW] = now
-    clock.last_arrival[s] = now
     if new.passes[i] and clock.before[s] != BEFORE_ALL:
         behind = max(0, clock.before[s] - t)
         teaches = behind <= clock.scalars[MAX_BEHIND]
@@ -70,6 +59,38 @@ def advance_clock(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: boo
             new.behind[i] = behind if teaches else UNTAUGHT
             new.needed[i] = max(0, min_clock(clock.before, clock.idle) - t) if teaches else UNTAUGHT
     return max(0, clock.clocks[s] - t)
+
+
+@inner
+def move_clock(clock: Clockwork, s: int, partition: int, reading: int, now: int) -> None:
+    """The clock of a stream, or of a partition of it, reads so much; or BEFORE_ALL where nothing is said about it."""
+    if clock.scalars[MAX_TS] == BEFORE_ALL:
+        clock.scalars[EPOCH_CLOCK] = reading
+        for each in range(len(clock.last_arrival)):
+            clock.last_arrival[each] = now
+    if partition != NO_PARTITION:
+        clock.partitions[PARTITION_CLOCK, partition] = max(clock.partitions[PARTITION_CLOCK, partition], reading)
+        clock.partitions[PARTITION_LAST_ARRIVAL, partition] = now
+        clock.partitions[PARTITION_IDLE, partition] = 0
+        rank_partition(clock, s, partition)
+        clock.clocks[s] = max(clock.clocks[s], slowest_partition(clock, s))
+    else:
+        note_gap(clock, s, reading)
+        clock.clocks[s] = max(clock.clocks[s], reading)
+    clock.scalars[MAX_TS] = max(clock.scalars[MAX_TS], clock.clocks[s])
+    clock.scalars[NOW] = now
+    clock.last_arrival[s] = now
+
+
+@inner
+def take_readings(clock: Clockwork, now: int) -> int:
+    """Clocks are what others have found them to be; returns the moment."""
+    for i in range(clock.readings.shape[1]):
+        reading, now = clock.readings[READING, i], clock.readings[READ_AT, i]
+        if now == BEFORE_ALL:
+            now = max(clock.scalars[MAX_TS], reading)
+        move_clock(clock, clock.readings[READING_STREAM, i], clock.readings[READING_PARTITION, i], reading, now)
+    return now
 
 
 @inner

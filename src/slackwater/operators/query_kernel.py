@@ -159,6 +159,8 @@ class QueryKernel:
     def take(self, admitted: Guarded, end: bool = False) -> Iterator[Emission]:
         """Tuples that were admitted, through the release of this query; with `end`, everything held."""
         batch = admitted.batch
+        if admitted.clocks is not None:
+            self.release.set_clocks(admitted.clocks)
         filtered = int(len(batch) - np.count_nonzero(batch.passes))
         arrived = None if batch.arrival_time is None else batch.arrival_time[batch.passes]
         self.count_judged(len(admitted.ahead), filtered, arrived)

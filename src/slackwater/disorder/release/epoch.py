@@ -19,6 +19,7 @@ from slackwater.disorder.clocks import (
     mark_idle,
     min_clock,
     must_pause,
+    take_readings,
 )
 from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, lay_down, pop
 from slackwater.disorder.release.state import (
@@ -111,7 +112,7 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
         out.clock[i], out.emit_time[i] = closed, closed_at
         if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
-            closed, closed_at = clock.scalars[MAX_TS], now
+            closed, closed_at = clock.scalars[MAX_TS], clock.scalars[NOW]
             if must_pause(clock, policy):
                 return i + 1
     return n
@@ -153,7 +154,7 @@ def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
 
 @in_place
 def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> int:
-    """An epoch in which nothing arrived ends at `now`; returns how many tuples are emitted."""
+    """An epoch in which no tuple arrived ends at `now`; returns how many tuples are emitted."""
     clock.scalars[NOW] = now
     watermark_at_arrival = clock.scalars[WATERMARK]
     end_epoch(clock, now, policy)
@@ -177,6 +178,7 @@ def epoch_is_full(clock: Clockwork, policy: Policy, new: Arrivals, i: int) -> bo
 @inner
 def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
     """Choose K, move the watermark, begin the next epoch."""
+    now = take_readings(clock, now)
     if policy.follow:
         follow_largest_delay(clock)
     mark_idle(clock, now, policy)

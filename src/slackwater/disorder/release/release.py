@@ -16,6 +16,7 @@ from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.state import NOTHING, NOTHING_IN_FORCE, InForce, StateUpdate
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST
 from slackwater.core.wrong_clocks import PartitionClock
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.clocks import min_clock_now, rank_partitions
 from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
 from slackwater.disorder.meters import Report
@@ -111,6 +112,11 @@ class Release:
         learns = self.controller.learns and not self.taught
         new = st.arrivals(batch, self.partitions_of(batch), learns, ends)
         begin = 0
+        if not len(batch) and self.is_told:
+            run = self.on_processing_time(int(self._clock.scalars[st.NOW]))
+            if len(run) or self._unsorted:
+                yield run
+            self._consult_controller()
         while begin < len(batch):
             first = begin
             begin, run = self._stretch(batch, new, begin)
@@ -120,6 +126,7 @@ class Release:
                 yield run
             # Only now the controller knows what became of these tuples.
             self._consult_controller()
+        self.forget_clocks()
         if end:
             yield self._flush()
 
@@ -127,11 +134,16 @@ class Release:
         """The number of the partition that each arrival belongs to; a new partition gets the next number."""
         if not self.spec.partition_slots:
             return NOTHING
-        partition = np.full(len(batch), st.NO_PARTITION, np.int64)
+        rows = np.array(self.spec.partition_slots)[batch.stream]
+        return self._numbered_partitions(batch.stream, batch.words[rows, np.arange(len(batch))])
+
+    def _numbered_partitions(self, streams: Words, named: Words) -> Words:
+        """The numbers of partitions by their streams and names; NO_PARTITION where a stream has none."""
+        partition = np.full(len(streams), st.NO_PARTITION, np.int64)
         for stream, row in enumerate(self.spec.partition_slots):
-            mine = np.flatnonzero(batch.stream == stream)
+            mine = np.flatnonzero(streams == stream)
             if row != st.NO_PARTITION:
-                names, which = np.unique(batch.words[row, mine], return_inverse=True)
+                names, which = np.unique(named[mine], return_inverse=True)
                 numbers = self.partition_numbers
                 known = [numbers.setdefault((stream, name), len(numbers)) for name in names.tolist()]
                 partition[mine] = np.array(known, np.int64)[which]
@@ -141,6 +153,24 @@ class Release:
                     self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
         self._rank()
         return partition
+
+    def set_clocks(self, readings: ClockReadings) -> None:
+        """Take these clocks over when the next epoch ends, whether tuples come or not."""
+        assert self.spec.ends_with_calls, "clocks are told when an epoch ends"
+        partition = self._numbered_partitions(readings.stream, readings.partition)
+        moment = np.full(len(readings.stream), readings.at)
+        told = np.stack([readings.stream, partition, readings.reading, moment])
+        self.state.clock = self._clock._replace(readings=told)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether clocks are to be taken over."""
+        return self._clock.readings.shape[1] > 0
+
+    def forget_clocks(self) -> None:
+        """They have been taken over."""
+        if self.is_told:
+            self.state.clock = self._clock._replace(readings=np.zeros((st.READING_ROWS, 0), np.int64))
 
     def _rank(self) -> None:
         """Make the trees of the slowest partitions anew, where there are others than before."""

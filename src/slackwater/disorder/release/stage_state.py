@@ -22,7 +22,7 @@ from slackwater.disorder.release import state as st
 NAMESPACE = "release"
 CLOCK, WHOLE = "clock", "held"
 """The keys of the clocks, and of all held tuples in one entry."""
-LEFT_OUT = ("slack_log", "slowest")
+LEFT_OUT = ("slack_log", "slowest", "readings")
 """Of the clocks, what is not persisted: it is read at once, or made anew."""
 FIRST_CAPACITY = 1024
 

@@ -60,12 +60,17 @@ class Clockwork(NamedTuple):
     `rank_partitions`."""
     promised_watermark: Words
     """The watermark event of each stream: nothing older will come; BEFORE_ALL if it sends none."""
+    readings: Words
+    """What others have found the clocks to be, for the end of the epoch: a column each, see the rows below."""
 
 
 # Rows of `Clockwork.partitions`.
 PARTITION_STREAM, PARTITION_CLOCK, PARTITION_LAST_ARRIVAL, PARTITION_IDLE = range(4)
 PARTITION_ROWS = 4
 NO_PARTITION = -1
+# Rows of `Clockwork.readings`; the moment is BEFORE_ALL where moments do not count.
+READING_STREAM, READING_PARTITION, READING, READ_AT = range(4)
+READING_ROWS = 4
 UNTAUGHT = -1
 """In place of how far behind a tuple was."""
 
@@ -163,6 +168,7 @@ def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
         partitions,
         np.zeros((streams, 0), np.int64),
         unheard.copy(),
+        np.zeros((READING_ROWS, 0), np.int64),
     )
 
 

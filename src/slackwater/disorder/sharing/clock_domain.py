@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.batch import Batch, Words
 from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import LONGEST
@@ -150,13 +150,20 @@ class ClockDomain:
         self._waiting = []
         return self.guard.admit(batch, end)
 
-    def tell(self, batch: Batch, ends: Flags | None) -> Timeline:
-        """Move the clocks by tuples that were admitted."""
+    def tell(self, guarded: Guarded) -> Timeline:
+        """Move the clocks by tuples that were admitted, and by what the guard knows of them."""
+        batch, ends = guarded.batch, guarded.ends
+        if guarded.clocks is not None:
+            self.release.set_clocks(guarded.clocks)
         new = st.arrivals(batch, self.release.partitions_of(batch), True, ends)
-        n = len(batch)
-        epochs = (1 if n else 0) if ends is None else int(np.count_nonzero(ends))
+        n, told = len(batch), self.release.is_told
+        epochs = (1 if n or told else 0) if ends is None else int(np.count_nonzero(ends))
         line = timeline(n, epochs, new, self.terms.streams)
-        tell_time(new, self.release.policy(), self.clock, line)
+        if n or not told:
+            tell_time(new, self.release.policy(), self.clock, line)
+        else:
+            tell_silent_epoch(int(self.clock.scalars[st.NOW]), self.release.policy(), self.clock, line)
+        self.release.forget_clocks()
         return line
 
     def on_processing_time(self, now: int) -> Timeline:
@@ -204,7 +211,7 @@ def tell_time(new: st.Arrivals, policy: st.Policy, clock: st.Clockwork, line: Ti
             end_epoch(clock, now, policy)
             line.stop[e] = i + 1
             line.slowest[e] = min_clock(clock.clocks, clock.idle)
-            line.largest[e], line.ended_at[e] = clock.scalars[st.MAX_TS], now
+            line.largest[e], line.ended_at[e] = clock.scalars[st.MAX_TS], clock.scalars[st.NOW]
             for s in range(len(clock.clocks)):
                 line.clocks[e, s] = clock.clocks[s]
             e += 1
@@ -221,6 +228,6 @@ def tell_silent_epoch(now: int, policy: st.Policy, clock: st.Clockwork, line: Ti
     end_epoch(clock, now, policy)
     for e in range(2):
         line.stop[e], line.slowest[e] = 0, min_clock(clock.clocks, clock.idle)
-        line.largest[e], line.ended_at[e] = clock.scalars[st.MAX_TS], now
+        line.largest[e], line.ended_at[e] = clock.scalars[st.MAX_TS], clock.scalars[st.NOW]
         for s in range(len(clock.clocks)):
             line.clocks[e, s] = clock.clocks[s]

@@ -160,8 +160,8 @@ class CursorRelease(Release):
     def _walked(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> Iterator[Passed]:
         """Stretches of arrivals, each up to an adaptation of the controller."""
         at, learns = wanted.at, self.controller.learns and not self.taught
-        position = 0
-        while position < len(batch):
+        position, moved = 0, len(batch) > 0 or line.epochs > 0
+        while moved:
             first, from_epoch, cursor = walk.marks.tolist()
             closed = int(self._clock.scalars[st.EPOCH_CLOCK]), int(self._clock.scalars[st.NOW])
             position = follow_time(line, batch.ts, at, self.policy(), self._clock, self.view.stream, walk)
@@ -171,6 +171,7 @@ class CursorRelease(Release):
             yield Passed(first, stop, from_epoch, to_epoch, cursor, position, closed)
             # Only now the controller knows what became of these tuples.
             self._consult_controller()
+            moved = position < len(batch)
 
     def silent_run(self, line: Timeline) -> OrderedBatch:
         """What an epoch emits in which nothing arrived."""

@@ -260,7 +260,7 @@ class Domain:
         batch = guarded.batch
         self._totals["admitted"] += len(batch)
         self._totals["ahead"] += len(guarded.ahead)
-        line = self.clocks.tell(batch, guarded.ends) if self._shares else None
+        line = self.clocks.tell(guarded) if self._shares else None
         wanted: dict[int, Wanted] = {}
 
         def chosen(member: Member) -> Wanted:
@@ -284,7 +284,10 @@ class Domain:
     ) -> Iterator[Emission]:
         batch = guarded.batch
         if member.cursor is None or line is None:
-            own = Guarded(self.own(member, batch), self.own(member, guarded.ahead), guarded.ends)
+            clocks = guarded.clocks
+            if clocks is not None:
+                clocks = replace(clocks, stream=member.place.view.stream[clocks.stream])
+            own = Guarded(self.own(member, batch), self.own(member, guarded.ahead), guarded.ends, clocks)
             yield from member.query.take(own, end)
             return
         arrived = None if batch.arrival_time is None else batch.arrival_time[chosen.at]

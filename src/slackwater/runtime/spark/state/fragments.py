@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import ROW, TS, Batch, Flags, Words
+from slackwater.core.batch import ROW, Batch, Flags, Words
 from slackwater.core.quality import NoWait
 from slackwater.core.state import NOTHING_IN_FORCE, Emission, InForce, StateUpdate
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.meters import Report
 from slackwater.disorder.release.state import MAX_TS
@@ -253,18 +254,13 @@ class UpperShard(Shard):
                 late = Batch.concat(batches) if batches else None
                 self.judge.take(notes, late, self.kernel.reached, told[0], end, self.codebook)
             if told[0]["watermark"] != BEFORE_ALL:
-                batches.append(self._clocks(told[0]["watermark"]))
+                watermark = told[0]["watermark"]
+                clocks = [(stream, None, watermark) for stream in range(len(self.plan.inputs))]
+                self.kernel.release.set_clocks(ClockReadings.of(clocks, None))
         yield from self._driver.epoch(*batches, end=end)
 
     def _tuples_of(self, block: Block) -> Batch | None:
         return None if block.block is None else self._read(block)
-
-    def _clocks(self, watermark: int) -> Batch:
-        """The watermark of the lower fragment as the clock of every input."""
-        streams = np.arange(len(self.plan.inputs))
-        words = np.zeros((self.plan.operator.rows, len(streams)), np.int64)
-        words[TS] = watermark
-        return Batch(streams, words, np.zeros(len(streams), np.bool_))
 
     def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
         """The query rests, and so does what is below."""

@@ -13,16 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import TS, Batch, Words
+from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import UsageError
-from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.meters import Report
-from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.report import LatencyUse
@@ -174,10 +173,9 @@ class Shard:
         admit, ahead = self._guard.judge(arrived, end)
         if ahead is not None and len(ahead):
             self._turn_away(ahead, AHEAD)
-        batches = [_at(now, moved)]
-        if admit is not None:
-            batches.insert(0, _at(now, replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
-        yield from self._driver.epoch(*batches, end=end)
+        self.kernel.release.set_clocks(moved)
+        self.kernel.count_taken(0, now is not None)
+        yield from self._driver.epoch(*([] if admit is None else [told_apart(admit, moved)]), end=end)
 
     def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
         """A micro-batch that the query rests in: its clocks move, and rows are counted; nothing else is known of it."""
@@ -224,8 +222,8 @@ class Shard:
         # Metrics tell the slack that is in force; all that ever was would have no end.
         self.kernel.release.slack_log()
 
-    def _read_progress(self, blocks: list[Block], now: int | None) -> Batch:
-        """The clocks that all headers together agree on, as tuples that move clocks and nothing else."""
+    def _read_progress(self, blocks: list[Block], now: int | None) -> ClockReadings:
+        """The clocks that all headers together agree on."""
         for block in blocks:
             self._note_times(block)
             self.counts["filtered"] += block.header["filtered"]
@@ -246,14 +244,7 @@ class Shard:
         if self.counts.pop(UNTOLD, 0):
             # The kernel has not heard of those that moved while the query rested.
             clocks = self._guard.known_clocks()
-        words = np.zeros((self.plan.operator.rows, len(clocks)), np.int64)
-        words[TS] = [clock for _, _, clock in clocks]
-        of = np.array([stream for stream, _, _ in clocks], np.int64)
-        for s, row in enumerate(self.plan.partition_slots):
-            if row != NO_PARTITION:
-                names = [NULL_WORD if name is None else name for _, name, _ in clocks]
-                words[row] = np.where(of == s, names, words[row])
-        return Batch(of, words, np.zeros(len(clocks), np.bool_))
+        return ClockReadings.of(clocks, now)
 
     def _turn_away(self, batch: Batch, reason: int) -> None:
         """Tuples end as rejected rows."""
@@ -407,6 +398,7 @@ def with_counts(known: QueryProgress, own: Counts, load: ShardLoad, rejected: Ma
     )
 
 
-def _at(now: int | None, batch: Batch) -> Batch:
-    """The batch as heard at one moment."""
-    return batch if now is None else replace(batch, arrival_time=np.full(len(batch), now))
+def told_apart(batch: Batch, clocks: ClockReadings) -> Batch:
+    """The tuples of an epoch whose clocks are known from elsewhere: they say nothing about time themselves."""
+    silent = replace(batch, reading=np.full(len(batch), BEFORE_ALL))
+    return silent if clocks.at == BEFORE_ALL else replace(silent, arrival_time=np.full(len(batch), clocks.at))

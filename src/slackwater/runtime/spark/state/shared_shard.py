@@ -9,22 +9,21 @@ that is shared is left half done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import ROW, TS, Batch, Flags, Words
+from slackwater.core.batch import ROW, Batch, Flags, Words
 from slackwater.core.errors import UsageError
-from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import NOTHING, Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clock_guard import Guarded
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.cutting import Cutting, Epochs
 from slackwater.disorder.event_times import oldest_within
 from slackwater.disorder.header_guard import HeaderGuard
-from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
@@ -39,7 +38,7 @@ from slackwater.runtime.spark.state.checkpoint import Targets
 from slackwater.runtime.spark.state.desk import Desk
 from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import secret_of_task
-from slackwater.runtime.spark.state.shard import Block
+from slackwater.runtime.spark.state.shard import Block, told_apart
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, SAME_HASH
@@ -53,10 +52,8 @@ class GuardByHeaders:
 
     def __init__(self, terms: ClockTerms, cutting: Cutting) -> None:
         self.headers = HeaderGuard(terms.streams, terms.max_ahead, terms.max_behind, terms.partition_slots)
-        self.moved: Batch | None = None
-        """The clocks that the headers of this epoch agree on, as tuples that move clocks and nothing else."""
-        self.now: int | None = None
-        """The moment, where moments count."""
+        self.moved: ClockReadings | None = None
+        """The clocks that the headers of this epoch agree on."""
 
     @property
     def pending(self) -> int:
@@ -65,15 +62,12 @@ class GuardByHeaders:
 
     def admit(self, batch: Batch, end: bool = False) -> Guarded:
         """Judge a batch; the clocks move behind it."""
-        assert self.moved is not None, "headers come first"
+        moved, nothing = self.moved, batch.take(NOTHING)
+        assert moved is not None, "headers come first"
         admit, ahead = self.headers.judge(batch, end)
-        batches = [self._heard(self.moved)]
-        if admit is not None:
-            batches.insert(0, self._heard(replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
-        return Guarded(Batch.concat(batches), batch.take(NOTHING) if ahead is None else ahead)
-
-    def _heard(self, batch: Batch) -> Batch:
-        return batch if self.now is None else replace(batch, arrival_time=np.full(len(batch), self.now))
+        return Guarded(
+            nothing if admit is None else told_apart(admit, moved), nothing if ahead is None else ahead, None, moved
+        )
 
     def relay(self, change: Callable[[Batch], Words]) -> None:
         """From now on tuples have other rows; what waits is changed."""
@@ -259,7 +253,7 @@ class SharedShard:
                 mine = oldest[one.place.filters[s]]
                 if mine != BEFORE_ALL:
                     one.query.release.note_oldest(s, mine)
-        self.guard.moved, self.guard.now = self._clocks(now), now
+        self.guard.moved = ClockReadings.of(self.guard.headers.clocks(now), now)
 
     def _note_counts(self, block: Block, clock: int) -> None:
         """What a header tells of each query's own tuples."""
@@ -287,17 +281,6 @@ class SharedShard:
                     desk.delays.note_counted(block.stream, clock, ts, counts)
             if own is not None:
                 one.query.release.teach(block.stream, *own)
-
-    def _clocks(self, now: int | None) -> Batch:
-        clocks = self.guard.headers.clocks(now)
-        words = np.zeros((self._domain.clocks.rows, len(clocks)), np.int64)
-        words[TS] = [clock for _, _, clock in clocks]
-        of = np.array([stream for stream, _, _ in clocks], np.int64)
-        for s, row in enumerate(self._domain.plan.terms.partition_slots):
-            if row != NO_PARTITION:
-                names = [NULL_WORD if name is None else name for _, name, _ in clocks]
-                words[row] = np.where(of == s, names, words[row])
-        return Batch(of, words, np.zeros(len(clocks), np.bool_))
 
     def _arrived(self, blocks: Sequence[Block]) -> tuple[Batch, Words]:
         """The tuples of blocks as the domain has them, and the filters that they have passed."""
