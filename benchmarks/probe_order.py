@@ -23,7 +23,7 @@ from rich.table import Table
 
 from slackwater.core.batch import FIRST_COLUMN, Words
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.operators.join.adaptive import AdaptiveProbes, cheaper
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probe_stats import DONE
@@ -121,8 +121,7 @@ def measure(case: Case, way: str, tuples: int) -> Measured:
 
 def run_of(stream: Words, words: Words) -> OrderedBatch:
     """Tuples that are all in time."""
-    none = np.zeros(len(stream), np.int64)
-    return OrderedBatch(stream, words, np.full(len(stream), BEFORE_ALL), none, none, none, int(words[0, -1]), 0, 0)
+    return OrderedBatch(OrderedTuples.of(stream, words, np.full(len(stream), BEFORE_ALL)), int(words[0, -1]), 0, 0)
 
 
 def main() -> int:

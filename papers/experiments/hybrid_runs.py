@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.state import encode_json, encode_words, state_update
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.relational import Placement, Relation, operators
 from slackwater.operators.contract import PLAIN
 from slackwater.operators.instant.census import take_census
@@ -101,7 +101,7 @@ class FullWindows:
         end = self._at + self._spec.slide
         words = self._words(self._at, end)
         none = np.zeros(words.shape[1], np.int64)
-        run = OrderedBatch(none, words, np.full(words.shape[1], self._at), none, none, none, end, end, self._at)
+        run = OrderedBatch(OrderedTuples.of(none, words, np.full(words.shape[1], self._at)), end, end, self._at)
         cpu, wall = time.process_time(), time.perf_counter()
         for _ in self.operator.process(run, True):
             pass

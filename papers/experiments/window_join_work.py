@@ -28,7 +28,7 @@ from papers.workloads import exponential_stream, store_sales
 from slackwater.core.batch import FIRST_COLUMN, Words
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.core.window_graph import WindowGraph
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.published.wjoin.spec import WJoinOperator, by_algorithm
@@ -147,8 +147,7 @@ def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Itera
 
 def _run(stream: Words, ts: Words, value: Words, watermark: int) -> OrderedBatch:
     words = np.stack([ts, np.arange(len(ts)), value])
-    none = np.zeros(len(ts), np.int64)
-    return OrderedBatch(stream, words, np.full(len(ts), BEFORE_ALL), none, none, none, watermark, 0, 0)
+    return OrderedBatch(OrderedTuples.of(stream, words, np.full(len(ts), BEFORE_ALL)), watermark, 0, 0)
 
 
 @lru_cache(maxsize=2)

@@ -5,7 +5,7 @@ import pytest
 
 from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -62,9 +62,7 @@ def join_of(window):
 def test_without_disorder_handling_both_results_are_lost(window, arrivals, true):
     batch = Batch.of(arrivals)
     met = np.maximum.accumulate(np.concatenate([[0], batch.ts[:-1]]))
-    run = OrderedBatch(
-        batch.stream, batch.words, met, met, met, np.zeros(len(batch), np.int64), int(batch.ts.max()), 8, 8
-    )
+    run = OrderedBatch(OrderedTuples.of(batch.stream, batch.words, met), int(batch.ts.max()), 8, 8)
     assert run.late.tolist() == [False, False, False, True, False, True]
     assert list(join_of(window).build().process(run, ordered=True)) == []
 

@@ -14,7 +14,7 @@ from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import decode_words
 from slackwater.core.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.operators.contract import ResizeLog
 from slackwater.operators.join import rate_windows
 from slackwater.operators.join.count_windows import EVER
@@ -129,7 +129,7 @@ def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
     spec = by_rate(PAIRS, intervals, slices=slices, by_arrival=True, first=4)
     operator = spec.build()
     for _ in operator.process(
-        OrderedBatch(batch.stream, words, none, none, batch.ts, none, BEFORE_ALL, 0, 0), ordered=True
+        OrderedBatch(OrderedTuples(words, batch.stream, none, none, batch.ts, none), BEFORE_ALL, 0, 0), ordered=True
     ):
         pass
     tuples = tuples_of(Batch(batch.stream, words, batch.passes))

@@ -12,7 +12,7 @@ from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
 from slackwater.operators.join.operator import WindowJoin
@@ -45,9 +45,8 @@ def run_of(released, watermark=BEFORE_ALL):
     n = len(released)
     words = np.array([step.tuple.words for step in released], np.int64).reshape(n, K + 1).T
     met = np.array([max(step.met, BEFORE_ALL) for step in released], np.int64)
-    zeros = np.zeros(n, np.int64)
     stream = np.array([step.tuple.stream for step in released], np.int64)
-    return OrderedBatch(stream, words, met, zeros, zeros, zeros, watermark, 0, 0)
+    return OrderedBatch(OrderedTuples.of(stream, words, met), watermark, 0, 0)
 
 
 def results(operator, run):

@@ -7,18 +7,18 @@ a run and from run to run. A late tuple stands where it arrived. An operator nee
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.core.batch import TS, Flags, Words
 
 
-@dataclass(frozen=True)
-class OrderedBatch:
-    """Tuples in processing order."""
+class OrderedTuples(NamedTuple):
+    """Tuples in processing order, as the loops of a release write them and those of an operator read them."""
 
-    stream: Words
     words: Words
+    stream: Words
     watermark_at_arrival: Words
     """The watermark each tuple met: it is late iff its event time lies before."""
     clock: Words
@@ -28,6 +28,27 @@ class OrderedBatch:
     """As `clock`, by the arrival times of tuples; without meaning where these are not known."""
     delay: Words
     """How far each tuple was behind its stream's clock when it arrived."""
+
+    @staticmethod
+    def of(stream: Words, words: Words, watermark_at_arrival: Words, delay: Words | None = None) -> OrderedTuples:
+        """Tuples of which nothing is known of the time they left at."""
+        none = np.zeros(len(stream), np.int64)
+        return OrderedTuples(words, stream, watermark_at_arrival, none, none, none if delay is None else delay)
+
+    def take(self, index: slice | Words) -> OrderedTuples:
+        """The tuples at these places."""
+        return OrderedTuples(self.words[:, index], *(column[index] for column in self[1:]))
+
+    def contiguous(self) -> OrderedTuples:
+        """The same, with words as compiled code wants to read them."""
+        return self._replace(words=np.ascontiguousarray(self.words))
+
+
+@dataclass(frozen=True)
+class OrderedBatch:
+    """Tuples in processing order, and how far time has come."""
+
+    tuples: OrderedTuples
     watermark: int
     """Where the watermark stands after the run."""
     max_ts: int
@@ -37,16 +58,40 @@ class OrderedBatch:
     ended: bool = False
 
     def __len__(self) -> int:
-        return int(self.words.shape[1])
+        return int(self.tuples.words.shape[1])
 
     def turns(self) -> tuple[OrderedBatch, slice | Words]:
         """The tuples whose turn has come, and where they stand in the run: all of them."""
         return self, slice(len(self))
 
     @property
+    def words(self) -> Words:
+        return self.tuples.words
+
+    @property
+    def stream(self) -> Words:
+        return self.tuples.stream
+
+    @property
+    def watermark_at_arrival(self) -> Words:
+        return self.tuples.watermark_at_arrival
+
+    @property
+    def clock(self) -> Words:
+        return self.tuples.clock
+
+    @property
+    def emit_time(self) -> Words:
+        return self.tuples.emit_time
+
+    @property
+    def delay(self) -> Words:
+        return self.tuples.delay
+
+    @property
     def ts(self) -> Words:
-        return self.words[TS]
+        return self.tuples.words[TS]
 
     @property
     def late(self) -> Flags:
-        return np.less(self.words[TS], self.watermark_at_arrival)
+        return np.less(self.ts, self.tuples.watermark_at_arrival)

@@ -107,12 +107,9 @@ class GraphOperator(Operator, Stages):
         held = np.sort(np.concatenate([node.synchronizer.held_times() for node in self._nodes]))
         passed = held[: np.searchsorted(held, reached.max(), "right")]
         for step in np.unique(passed[PIECE - 1 : -1 : PIECE]).tolist():
-            words = run.words[:, events].copy()
-            words[TS] = np.minimum(reached, step)
-            yield replace(
-                run, stream=run.stream[events], words=words, watermark_at_arrival=run.watermark_at_arrival[events],
-                clock=run.clock[events], emit_time=run.emit_time[events], delay=run.delay[events],
-            )  # fmt: skip
+            tuples = run.tuples.take(events)
+            tuples.words[TS] = np.minimum(reached, step)
+            yield replace(run, tuples=tuples)
 
     def _run_nodes(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
         made: list[Inflow] = []

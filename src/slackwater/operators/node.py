@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.synchronizer import (
     Inflow,
@@ -82,11 +82,8 @@ class Node:
         """The raw tuples among those of a run of this node, with their own stream numbers and rows."""
         raw = self._inputs[run.stream]
         mine = np.flatnonzero(raw != BELOW)
-        return replace(
-            run, stream=raw[mine], words=run.words[: self._raw_rows, mine],
-            watermark_at_arrival=run.watermark_at_arrival[mine],
-            clock=run.clock[mine], emit_time=run.emit_time[mine], delay=run.delay[mine],
-        )  # fmt: skip
+        tuples = run.tuples._replace(words=run.words[: self._raw_rows], stream=raw).take(mine)
+        return replace(run, tuples=tuples)
 
     def made_of(self, synchronized: Synchronized) -> Inflow:
         """Have the operator process a run; what it makes, and how far it has come, for a node above."""
@@ -148,12 +145,5 @@ def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Wo
 
 def together(runs: list[OrderedBatch]) -> OrderedBatch:
     """The tuples of several runs as one; where time stands is told by the last."""
-    return replace(
-        runs[-1],
-        stream=np.concatenate([run.stream for run in runs]),
-        words=np.concatenate([run.words for run in runs], axis=1),
-        watermark_at_arrival=np.concatenate([run.watermark_at_arrival for run in runs]),
-        clock=np.concatenate([run.clock for run in runs]),
-        emit_time=np.concatenate([run.emit_time for run in runs]),
-        delay=np.concatenate([run.delay for run in runs]),
-    )
+    columns = zip(*(run.tuples for run in runs), strict=True)
+    return replace(runs[-1], tuples=OrderedTuples(*(np.concatenate(column, axis=-1) for column in columns)))

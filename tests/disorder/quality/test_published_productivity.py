@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.published.controllers.productivity import MOST_BINS, ProductivityProfiler
 
 G = 10
@@ -23,9 +23,8 @@ def run_of(tuples):
     """A run of (stream, ts, watermark at arrival, delay)."""
     stream, ts, watermark_at_arrival, delay = np.array(tuples, np.int64).reshape(-1, 4).T.copy()
     none = np.zeros(len(ts), np.int64)
-    return OrderedBatch(
-        stream, np.stack([ts, none]), watermark_at_arrival, none, none, delay, BEFORE_ALL, BEFORE_ALL, 0
-    )
+    tuples = OrderedTuples.of(stream, np.stack([ts, none]), watermark_at_arrival, delay)
+    return OrderedBatch(tuples, BEFORE_ALL, BEFORE_ALL, 0)
 
 
 def noted(profiler, tuples, made):

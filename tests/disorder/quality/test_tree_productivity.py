@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.published.controllers.tree_productivity import TreeProductivity
 
 G = 10
@@ -24,9 +24,8 @@ MADE = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30), st.integers(0, 
 def run_of(stream, ts, watermark_at_arrival, delay):
     none = np.zeros(len(ts), np.int64)
     arrays = [np.array(values, np.int64) for values in (stream, ts, watermark_at_arrival, delay)]
-    return OrderedBatch(
-        arrays[0], np.stack([arrays[1], none]), arrays[2], none, none, arrays[3], BEFORE_ALL, BEFORE_ALL, 0
-    )
+    tuples = OrderedTuples.of(arrays[0], np.stack([arrays[1], none]), arrays[2], arrays[3])
+    return OrderedBatch(tuples, BEFORE_ALL, BEFORE_ALL, 0)
 
 
 def runs_of(arrivals, made):

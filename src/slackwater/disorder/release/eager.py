@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import pass_on
 from slackwater.disorder.release.release import ReleaseSpec
@@ -56,11 +56,7 @@ class Events(OrderedBatch):
     @classmethod
     def of(cls, run: OrderedBatch, kind: Words | None = None) -> Events:
         """The tuples of a run as events."""
-        return cls(
-            run.stream, run.words, run.watermark_at_arrival, run.clock, run.emit_time, run.delay, run.watermark,
-            run.max_ts, run.now,
-            run.ended, kind,
-        )  # fmt: skip
+        return cls(run.tuples, run.watermark, run.max_ts, run.now, run.ended, kind)
 
     def turns(self) -> tuple[OrderedBatch, slice | Words]:
         """The tuples whose turn has come, without those that only enter; and their places."""
@@ -69,11 +65,7 @@ class Events(OrderedBatch):
 
     def take(self, index: Words) -> OrderedBatch:
         """The tuples at these events, as a run."""
-        return OrderedBatch(
-            self.stream[index], self.words[:, index], self.watermark_at_arrival[index], self.clock[index],
-            self.emit_time[index],
-            self.delay[index], self.watermark, self.max_ts, self.now, self.ended,
-        )  # fmt: skip
+        return OrderedBatch(self.tuples.take(index), self.watermark, self.max_ts, self.now, self.ended)
 
 
 JOINED = "joined"
@@ -142,7 +134,7 @@ class EagerSynchronizer(NodeSynchronizer):
 @in_place
 def synchronize_eagerly(
     new: st.Incoming, last: Last, early: bool, clock: st.Clockwork, held: st.Buffers, joined: Words,
-    out: st.OutputBuffer,
+    out: OrderedTuples,
     kind: Words, n_out: int, emit: Words, reached: Words,
 ) -> int:  # fmt: skip
     """As `synchronize_each`; a tuple that must wait enters at once where `early`. Returns how many events there are.
@@ -187,7 +179,7 @@ def turns(
     drain: bool,
     held: st.Buffers,
     joined: Words,
-    out: st.OutputBuffer,
+    out: OrderedTuples,
     kind: Words,
     n_out: int,
 ) -> int:
@@ -202,7 +194,7 @@ def turns(
 
 
 @in_place
-def probe_waiting(clock: st.Clockwork, held: st.Buffers, joined: Words, out: st.OutputBuffer, kind: Words) -> int:
+def probe_waiting(clock: st.Clockwork, held: st.Buffers, joined: Words, out: OrderedTuples, kind: Words) -> int:
     """Everything held that has not been joined enters; returns how many events there are."""
     n_out = 0
     for h in range(len(held.sizes)):

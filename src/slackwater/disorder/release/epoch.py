@@ -21,6 +21,7 @@ from slackwater.disorder.clocks import (
     must_pause,
     take_readings,
 )
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, lay_down, pop
 from slackwater.disorder.release.state import (
     EPOCH_CLOCK,
@@ -34,14 +35,13 @@ from slackwater.disorder.release.state import (
     Buffers,
     Clockwork,
     Incoming,
-    OutputBuffer,
     Policy,
 )
 
 
 @in_place
 def release_sorted(
-    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples, n_out: int
 ) -> tuple[int, int]:
     """Arrivals in, a run out; stops early after the epoch in which the largest clock reached `policy.pause_at`.
 
@@ -67,7 +67,9 @@ def release_sorted(
 
 
 @in_place
-def take_in_epoch(new: Arrivals, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> tuple[int, int]:
+def take_in_epoch(
+    new: Arrivals, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples
+) -> tuple[int, int]:
     """All arrivals as one epoch. Late ones pass on, the others are laid down at the end of the heap, to be sorted.
 
     Returns (tuples emitted, the watermark that the arrivals met).
@@ -87,7 +89,7 @@ def take_in_epoch(new: Arrivals, policy: Policy, clock: Clockwork, held: Buffers
 
 @in_place
 def emit_first(
-    clock: Clockwork, held: Buffers, count: int, watermark_at_arrival: int, out: OutputBuffer, n_out: int
+    clock: Clockwork, held: Buffers, count: int, watermark_at_arrival: int, out: OrderedTuples, n_out: int
 ) -> int:
     """Move the first tuples of a sorted heap into the run; the others move up, and stay sorted."""
     for at in range(count):
@@ -101,7 +103,7 @@ def emit_first(
 
 
 @in_place
-def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OutputBuffer) -> int:
+def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OrderedTuples) -> int:
     """As `release_sorted` for operators that need no order: tuples pass at once, marked with the watermark they met."""
     n = new.words.shape[1]
     closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
@@ -120,7 +122,7 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
 
 @in_place
 def release_for_external_sync(
-    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples, n_out: int
 ) -> tuple[int, int]:
     """As `release_sorted` with an external synchronizer: tuples pass at once, watermark events follow when an epoch
     ends."""
@@ -139,7 +141,7 @@ def release_for_external_sync(
 
 
 @inner
-def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
+def emit_watermarks(clock: Clockwork, out: OrderedTuples, n_out: int) -> int:
     """After an epoch: a watermark event for every stream, its clock minus the slack.
 
     In the order of the streams, and also if nothing has moved: the event tells the receiver that the epoch ends.
@@ -153,7 +155,7 @@ def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
 
 
 @in_place
-def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> int:
+def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples) -> int:
     """An epoch in which no tuple arrived ends at `now`; returns how many tuples are emitted."""
     clock.scalars[NOW] = now
     watermark_at_arrival = clock.scalars[WATERMARK]
@@ -193,7 +195,7 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
 
 
 @inner
-def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OutputBuffer, n_out: int) -> int:
+def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OrderedTuples, n_out: int) -> int:
     """Append an arrival to the run; returns the run's new length."""
     for r in range(new.words.shape[0]):
         out.words[r, n_out] = new.words[r, i]
@@ -205,7 +207,7 @@ def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out:
 
 @in_place
 def release_up_to(
-    clock: Clockwork, bound: int, watermark_at_arrival: int, held: Buffers, out: OutputBuffer, n_out: int
+    clock: Clockwork, bound: int, watermark_at_arrival: int, held: Buffers, out: OrderedTuples, n_out: int
 ) -> int:
     """Move every held tuple with `ts <= bound` into the run, sorted."""
     while held.sizes[0] > 0 and held.ts[0, 0] <= bound:

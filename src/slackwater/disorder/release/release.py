@@ -20,7 +20,7 @@ from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.clocks import min_clock_now, rank_partitions
 from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
 from slackwater.disorder.meters import Report
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import (
     emit_first,
@@ -246,7 +246,7 @@ class Release:
         one = len(new.ends) == 0 or (bool(new.ends[-1]) and not new.ends[:-1].any())
         return one and FEW_TIMES * count > self.held
 
-    def _epoch_at_once(self, new: st.Arrivals, policy: st.Policy, out: st.OutputBuffer) -> int:
+    def _epoch_at_once(self, new: st.Arrivals, policy: st.Policy, out: OrderedTuples) -> int:
         """As `release_sorted`; returns how many tuples are emitted."""
         clock, held = self._clock, self.state.buffers
         n, watermark_at_arrival = take_in_epoch(new, policy, clock, held, out)
@@ -258,7 +258,7 @@ class Release:
         count = int(np.searchsorted(held.ts[0, :size], clock.scalars[st.WATERMARK], side="right"))
         return emit_first(clock, held, count, watermark_at_arrival, out, n)
 
-    def _passing(self, batch: Batch, begin: int, stop: int, out: st.OutputBuffer) -> OrderedBatch:
+    def _passing(self, batch: Batch, begin: int, stop: int, out: OrderedTuples) -> OrderedBatch:
         scalars = self._clock.scalars
         index: slice | Words = slice(begin, stop)
         passes = batch.passes[begin:stop]
@@ -266,11 +266,8 @@ class Release:
             # Those that only move clocks often come last; then the others need not be copied.
             first = int(passes.argmin())
             index = slice(begin, begin + first) if not passes[first:].any() else begin + np.flatnonzero(passes)
-        return OrderedBatch(
-            batch.stream[index], batch.words[:, index], out.watermark_at_arrival[index], out.clock[index],
-            out.emit_time[index],
-            out.delay[index], int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
-        )  # fmt: skip
+        tuples = out._replace(words=batch.words, stream=batch.stream).take(index)
+        return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
     def _consult_controller(self) -> None:
         scalars = self._clock.scalars

@@ -11,6 +11,7 @@ from slackwater.core.collections import heap
 from slackwater.core.collections.heap import Heap
 from slackwater.core.jit import inner
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.state import (
     FREE,
     MAX_TS,
@@ -20,7 +21,6 @@ from slackwater.disorder.release.state import (
     Buffers,
     Clockwork,
     Incoming,
-    OutputBuffer,
 )
 from slackwater.disorder.release.watermarks import watermark_of
 
@@ -54,7 +54,7 @@ def put_into_pool(clock: Clockwork, held: Buffers, new: Arrivals | Incoming, i: 
 
 
 @inner
-def emit(clock: Clockwork, held: Buffers, slot: int, watermark_at_arrival: int, out: OutputBuffer, n_out: int) -> int:
+def emit(clock: Clockwork, held: Buffers, slot: int, watermark_at_arrival: int, out: OrderedTuples, n_out: int) -> int:
     """Move a tuple that is in no heap any more from the pool into the run; returns the run's new length."""
     for r in range(held.pool.shape[0]):
         out.words[r, n_out] = held.pool[r, slot]
@@ -67,7 +67,7 @@ def emit(clock: Clockwork, held: Buffers, slot: int, watermark_at_arrival: int, 
 
 
 @inner
-def emit_watermark(clock: Clockwork, k: int, ts: int, out: OutputBuffer, n_out: int) -> int:
+def emit_watermark(clock: Clockwork, k: int, ts: int, out: OrderedTuples, n_out: int) -> int:
     """Write a watermark event of stream k into the run; a watermark never goes back."""
     clock.promised_watermark[k] = max(clock.promised_watermark[k], ts)
     for r in range(out.words.shape[0]):

@@ -16,7 +16,7 @@ import numpy as np
 from slackwater.core.batch import Flags, Words
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import AFTER_ALL, LONGEST
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release import state as st
 
 NAMESPACE = "release"
@@ -90,15 +90,11 @@ class StageState:
             fresh = np.zeros(self.buffers.pool.shape[1] - capacity, np.int64)
             self.marked = {name: np.append(marks, fresh) for name, marks in self.marked.items()}
 
-    def run(self, out: st.OutputBuffer, n: int, ended: bool = False) -> OrderedBatch:
+    def run(self, out: OrderedTuples, n: int, ended: bool = False) -> OrderedBatch:
         """What a loop has written, as a run."""
         scalars = self.clock.scalars
         watermark = AFTER_ALL if ended else int(scalars[st.WATERMARK])
-        return OrderedBatch(
-            out.stream[:n], out.words[:, :n], out.watermark_at_arrival[:n], out.clock[:n], out.emit_time[:n],
-            out.delay[:n],
-            watermark, int(scalars[st.MAX_TS]), int(scalars[st.NOW]), ended,
-        )  # fmt: skip
+        return OrderedBatch(out.take(slice(n)), watermark, int(scalars[st.MAX_TS]), int(scalars[st.NOW]), ended)
 
     def times(self) -> Words:
         """The event times of all held tuples, heap by heap."""

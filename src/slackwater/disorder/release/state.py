@@ -8,6 +8,7 @@ import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.time import BEFORE_ALL, LONGEST
+from slackwater.disorder.ordered_batch import OrderedTuples
 
 # Places in `Clockwork.scalars`.
 SLACK = 0
@@ -136,17 +137,6 @@ class Buffers(NamedTuple):
     free: Words
 
 
-class OutputBuffer(NamedTuple):
-    """Where a run is written."""
-
-    words: Words
-    stream: Words
-    watermark_at_arrival: Words
-    clock: Words
-    emit_time: Words
-    delay: Words
-
-
 def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
     """The clocks before the first arrival."""
     scalars = np.zeros(_SCALARS, np.int64)
@@ -215,7 +205,6 @@ def arrivals(batch: Batch, partition: Words, asked: bool, ends: Flags | None = N
     )  # fmt: skip
 
 
-def output_buffer(tuples: int, rows: int) -> OutputBuffer:
+def output_buffer(tuples: int, rows: int) -> OrderedTuples:
     """Space for a run of up to this many tuples."""
-    line = np.empty((5, tuples), np.int64)
-    return OutputBuffer(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3], line[4])
+    return OrderedTuples(np.empty((rows, tuples), np.int64), *np.empty((5, tuples), np.int64))

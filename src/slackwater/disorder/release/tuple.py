@@ -23,6 +23,7 @@ from slackwater.disorder.clocks import (
     min_clock,
     must_pause,
 )
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, pop, push
 from slackwater.disorder.release.state import (
     EPOCHS,
@@ -32,14 +33,13 @@ from slackwater.disorder.release.state import (
     Arrivals,
     Buffers,
     Clockwork,
-    OutputBuffer,
     Policy,
 )
 
 
 @in_place
 def release_each(
-    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples, n_out: int
 ) -> tuple[int, int]:
     """Arrivals in, a run out. Heaps 0..m-1 are the slack buffers, m..2m-1 the synchronizer's, one per stream."""
     m = len(clock.clocks)
@@ -74,7 +74,7 @@ def release_each(
 
 @inner
 def drain_slack(
-    clock: Clockwork, k: int, now: int, external_sync: bool, held: Buffers, out: OutputBuffer, n_out: int
+    clock: Clockwork, k: int, now: int, external_sync: bool, held: Buffers, out: OrderedTuples, n_out: int
 ) -> int:
     """The slack buffer of stream k releases its tuples with `ts + K <= now` to the synchronizer (Eq. 3.1)."""
     m = len(clock.clocks)
@@ -88,7 +88,7 @@ def drain_slack(
 
 
 @inner
-def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: OutputBuffer, n_out: int) -> int:
+def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: OrderedTuples, n_out: int) -> int:
     """Lines 4-5 and 9-10 of Alg. 3.1: buffer the earliest tuple of slack buffer k, or pass it on at once."""
     ts, seq = held.ts[k, 0], held.seq[k, 0]
     slot = pop(held, k)
@@ -99,7 +99,7 @@ def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: OutputBuffer, 
 
 
 @inner
-def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: OutputBuffer, n_out: int) -> int:
+def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: OrderedTuples, n_out: int) -> int:
     """Lines 6-8 of Alg. 3.1: while every stream has a tuple here, emit all that have the smallest event time.
 
     A stream that has none here, but whose watermark says that nothing older comes, is not waited for.
@@ -122,7 +122,7 @@ def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: Outpu
 
 
 @inner
-def emit_to_synchronizer(clock: Clockwork, slot: int, held: Buffers, out: OutputBuffer, n_out: int) -> int:
+def emit_to_synchronizer(clock: Clockwork, slot: int, held: Buffers, out: OrderedTuples, n_out: int) -> int:
     """Give one tuple to the operator; T-join, kept as the watermark, follows the tuples that are in time."""
     watermark_at_arrival = clock.scalars[WATERMARK]
     clock.scalars[WATERMARK] = max(watermark_at_arrival, held.pool[TS, slot])
@@ -130,7 +130,7 @@ def emit_to_synchronizer(clock: Clockwork, slot: int, held: Buffers, out: Output
 
 
 @in_place
-def drain_all(clock: Clockwork, external_sync: bool, held: Buffers, out: OutputBuffer, n_out: int) -> int:
+def drain_all(clock: Clockwork, external_sync: bool, held: Buffers, out: OrderedTuples, n_out: int) -> int:
     """The input has ended: empty the slack buffers into the synchronizer, then the synchronizer in event-time order."""
     m = len(clock.clocks)
     for k in range(m):

@@ -23,7 +23,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clocks import follow_largest_delay
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
@@ -197,11 +197,11 @@ class CursorRelease(Release):
         """As `release_unsorted`: marked with the watermark they met, and with when that was reached."""
         scalars, of = self._clock.scalars, line.epoch[at]
         clock, emit_time = passed.reached_before(line, of)
-        return OrderedBatch(
-            self.view.stream[batch.stream[at]], gathered(batch.words, batch.stream, at, self.view.rows), watermark[of],
-            clock, emit_time, line.delay[at],
-            int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
-        )  # fmt: skip
+        words = gathered(batch.words, batch.stream, at, self.view.rows)
+        tuples = OrderedTuples(
+            words, self.view.stream[batch.stream[at]], watermark[of], clock, emit_time, line.delay[at]
+        )
+        return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
     def _in_order(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, passed: Passed) -> OrderedBatch:
         """As `release_sorted`, for a stretch of epochs and what follows the last of them."""
@@ -236,7 +236,7 @@ class CursorRelease(Release):
 
     def _ordered(
         self, held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, with_late: bool,
-        out: st.OutputBuffer,
+        out: OrderedTuples,
     ) -> int:  # fmt: skip
         """Write a run; returns how many tuples it has."""
         referred = np.empty((2, stretch.highest - stretch.lowest), np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.core.batch import TS, Flags, Words
 from slackwater.core.jit import compiled, in_place, inner
-from slackwater.disorder.release import state as st
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.sharing.clock_domain import Timeline
 from slackwater.disorder.sharing.log import Held
 
@@ -67,7 +67,7 @@ def due(watermark: Words, epoch: int, t: int) -> int:
 @compiled
 def order_run(
     held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, view: View, with_late: bool,
-    out: st.OutputBuffer, referred: Words,
+    out: OrderedTuples, referred: Words,
 ) -> tuple[int, int]:  # fmt: skip
     """Write a run: epoch by epoch, the late ones as they arrived, then those that the watermark has reached, sorted.
 
@@ -152,7 +152,7 @@ def fetch(
 
 
 @inner
-def write(words: Words, stream: int, at: int, view: View, out: st.OutputBuffer, n: int) -> None:
+def write(words: Words, stream: int, at: int, view: View, out: OrderedTuples, n: int) -> None:
     """One tuple, as the query sees it."""
     out.stream[n] = view.stream[stream]
     for r in range(view.rows.shape[1]):

@@ -100,16 +100,8 @@ class CountWindowOperator(Operator):
         """Take in a run; yield the windows it completes."""
         taken = self._number(run)
         words = np.vstack([taken.number[None], run.words[1:, taken.place], run.ts[None, taken.place]])
-        numbered = replace(
-            run,
-            stream=run.stream[taken.place],
-            words=words,
-            watermark_at_arrival=taken.reached,
-            clock=run.clock[taken.place],
-            emit_time=run.emit_time[taken.place],
-            delay=run.delay[taken.place],
-            watermark=taken.at_end,
-        )
+        tuples = run.tuples.take(taken.place)._replace(words=words, watermark_at_arrival=taken.reached)
+        numbered = replace(run, tuples=tuples, watermark=taken.at_end)
         for output in self._windows.process(numbered, ordered=False):
             first, _, *rest = output.columns
             start, end, by = self._timed(run, first)

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
-from slackwater.core.state import NOTHING
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import Condition, refine_listed_at
 from slackwater.operators.in_order.eager_probe import LEAST, Combining, Lines, N, combine, lines
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PASSES_BY, PROBES, nothing_after, place_probe_insert
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import first_plan
-from slackwater.operators.join.search import Arriving, Probes, Search, probes_of, search_space
+from slackwater.operators.join.search import Probes, Search, probes_of, search_space
 from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
 from slackwater.operators.join.unordered_probe import Reach, reach_of
 
@@ -36,7 +36,7 @@ CHUNKS = 16
 
 @in_place
 def meet(
-    condition: int, plan: Probes, new: Arriving, begin: int, w: Windows, search: Search, reach: Reach, found: Lines
+    condition: int, plan: Probes, new: OrderedTuples, begin: int, w: Windows, search: Search, reach: Reach, found: Lines
 ) -> tuple[int, int]:
     """Arrivals from `begin` on, until their end or until one's results have no room; returns (arrivals, status).
 
@@ -47,7 +47,7 @@ def meet(
 
 
 @inner
-def admit(job: Combining, new: Arriving, i: int) -> int:
+def admit(job: Combining, new: OrderedTuples, i: int) -> int:
     """Every tuple probes."""
     return PASSES_BY if new.words[TS, i] < new.watermark_at_arrival[i] else PROBES
 
@@ -71,7 +71,7 @@ class Meeting:
         spec, store = self.spec, self._store
         horizon = np.maximum(since, BEFORE_ALL) - self._windows
         store.reserve(np.bincount(stream, minlength=spec.streams), horizon)
-        new = Arriving(stream, np.ascontiguousarray(words), horizon[stream], NOTHING)
+        new = OrderedTuples.of(stream, words, horizon[stream]).contiguous()
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
         parts, begin, capacity = [], 0, FIRST_CAPACITY

@@ -17,6 +17,7 @@ import numpy as np
 
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.eager import ENTERS as ENTERS_EARLY
 from slackwater.disorder.release.eager import LEAVES
 from slackwater.expressions.compile import refine_listed_at
@@ -30,7 +31,7 @@ from slackwater.operators.join.loop import (
     place_probe_insert,
 )
 from slackwater.operators.join.probe_steps import Refine
-from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import BEGIN, END, Windows, insert, place
 from slackwater.operators.join.unordered_probe import Reach, combinations
 
@@ -78,7 +79,7 @@ class Combining(NamedTuple):
 
 @in_place
 def join_events(
-    condition: int, plan: Probes, new: Arriving, kind: Words, begin: int, w: Windows, search: Search, reach: Reach,
+    condition: int, plan: Probes, new: OrderedTuples, kind: Words, begin: int, w: Windows, search: Search, reach: Reach,
     found: Lines, compared: Words,
 ) -> tuple[int, int]:  # fmt: skip
     """Process events from `begin` on, until their end or until one's results have no room any more.
@@ -90,7 +91,7 @@ def join_events(
 
 
 @inner
-def admit(job: Combining, new: Arriving, i: int) -> int:
+def admit(job: Combining, new: OrderedTuples, i: int) -> int:
     """A tuple enters while it can be joined; a late one probes where others that have entered wait for their turn."""
     ts, watermark_at_arrival, state = new.words[TS, i], new.watermark_at_arrival[i], job.found.state
     job.compared[i] = 0
@@ -104,7 +105,7 @@ def admit(job: Combining, new: Arriving, i: int) -> int:
 
 
 @inner
-def combine_and_compare(job: Combining, new: Arriving, i: int) -> int:
+def combine_and_compare(job: Combining, new: OrderedTuples, i: int) -> int:
     """Write the combinations down that are wanted, and how many tuples were looked at."""
     looked_at = job.reach.compared[0]
     late = new.words[TS, i] < new.watermark_at_arrival[i]
@@ -115,7 +116,7 @@ def combine_and_compare(job: Combining, new: Arriving, i: int) -> int:
 
 
 @inner
-def combine(job: Combining, new: Arriving, i: int) -> int:
+def combine(job: Combining, new: OrderedTuples, i: int) -> int:
     """Write the combinations of tuple i down, all of them or none."""
     found, s = job.found, new.stream[i]
     before = found.state[N]
@@ -133,7 +134,7 @@ def combine(job: Combining, new: Arriving, i: int) -> int:
 
 
 @inner
-def count_ahead(job: Combining, new: Arriving, i: int, fate: int) -> None:
+def count_ahead(job: Combining, new: OrderedTuples, i: int, fate: int) -> None:
     """A tuple that has entered before its turn has it still to come."""
     if fate != PASSES_BY and job.kind[i] == ENTERS_EARLY:
         job.found.state[AHEAD] += 1

@@ -28,7 +28,7 @@ from slackwater.operators.in_order.hold import HoldBuffer, Made
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import first_plan
-from slackwater.operators.join.search import Arriving, probes_of, search_space
+from slackwater.operators.join.search import probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.unordered_probe import reach_of
 from slackwater.operators.node import Node
@@ -88,8 +88,7 @@ class OrderedJoin(JoinOperator):
         self.go_out_of_order()
         spec, store = self.spec, self._any_store
         store.reserve(np.bincount(run.stream, minlength=spec.streams), self._horizons())
-        words = np.ascontiguousarray(run.words)
-        new, reached = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), run.reached
+        new, reached = run.tuples.contiguous(), run.reached
         kind = np.zeros(len(run), np.int64) if run.kind is None else run.kind
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
@@ -113,7 +112,7 @@ class OrderedJoin(JoinOperator):
                     yield self._emit(out)
             begin = end
         turn = run.turn
-        self._took_in(run.take(turn), words[:, turn])
+        self._took_in(run.take(turn), new.words[:, turn])
 
     def _made(self, found: Lines) -> Made:
         n = int(found.state[N])

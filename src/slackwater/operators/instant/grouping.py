@@ -20,7 +20,7 @@ from slackwater.core.jit import in_place
 from slackwater.core.schema import Kind
 from slackwater.core.state import encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.relational import Aggregate, AggregateCall, Distinct, RelationColumn
 from slackwater.expressions.tree import Column, Expr
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
@@ -166,7 +166,7 @@ class Grouping:
 
 def _run(words: Words, met: Words, watermark: int) -> OrderedBatch:
     nothing = np.zeros(words.shape[1], np.int64)
-    return OrderedBatch(nothing, words, met, nothing, nothing, nothing, watermark, watermark, watermark)
+    return OrderedBatch(OrderedTuples.of(nothing, words, met), watermark, watermark, watermark)
 
 
 def _spec(call: AggregateCall, first: int, arguments: list[Expr]) -> AggregateSpec:

@@ -20,6 +20,7 @@ import numpy as np
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.eviction import Eviction
@@ -29,7 +30,7 @@ from slackwater.operators.join.probe import admit, probe_and_count
 from slackwater.operators.join.probe_stats import ProbeStats
 from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.rates import NOW, WITHIN, Sampling, look, no_sampling, receive
-from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import (
     BEGIN,
     END,
@@ -91,7 +92,7 @@ class JoiningRows(NamedTuple):
 
 @in_place
 def join_rows_run(
-    conditions: tuple[int, int], plan: Probes, rates: Sampling, new: Arriving, begin: int, w: Windows,
+    conditions: tuple[int, int], plan: Probes, rates: Sampling, new: OrderedTuples, begin: int, w: Windows,
     search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
     """As `join_run`, where a stream with a number in `rates.sizes` keeps so many tuples, none of them late."""
@@ -103,7 +104,7 @@ def join_rows_run(
 
 
 @inner
-def admit_row(job: JoiningRows, new: Arriving, i: int) -> int:
+def admit_row(job: JoiningRows, new: OrderedTuples, i: int) -> int:
     """As for any join; but no late tuple enters a window that counts, and time moves windows that follow rates."""
     fate = admit(job, new, i)
     if fate == ENTERS and job.rates.sizes[new.stream[i]] != BY_TIME:
@@ -114,7 +115,7 @@ def admit_row(job: JoiningRows, new: Arriving, i: int) -> int:
 
 
 @inner
-def push_out_one(job: JoiningRows, new: Arriving, i: int, fate: int) -> None:
+def push_out_one(job: JoiningRows, new: OrderedTuples, i: int, fate: int) -> None:
     """What has entered pushes another out of its window, where that has a number."""
     s = new.stream[i]
     if fate == PASSES_BY:
@@ -171,7 +172,7 @@ class RowEviction(Eviction):
         self.counts = sampling.sizes != BY_TIME
 
     def join(
-        self, conditions: tuple[int, int], probes: Probes, new: Arriving, begin: int, store: WindowStore,
+        self, conditions: tuple[int, int], probes: Probes, new: OrderedTuples, begin: int, store: WindowStore,
         search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
     ) -> tuple[int, int, int]:  # fmt: skip
         return join_rows_run(

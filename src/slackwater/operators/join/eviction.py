@@ -14,10 +14,11 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.contract import ResizeLog
 from slackwater.operators.join.probe import join_run
 from slackwater.operators.join.probe_stats import ProbeStats
-from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import BEGIN, END, WindowStore
 
 
@@ -30,7 +31,7 @@ class Eviction:
         """Which windows hold numbers of tuples."""
 
     def join(
-        self, conditions: tuple[int, int], probes: Probes, new: Arriving, begin: int, store: WindowStore,
+        self, conditions: tuple[int, int], probes: Probes, new: OrderedTuples, begin: int, store: WindowStore,
         search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
     ) -> tuple[int, int, int]:  # fmt: skip
         """The loop over a run, from a tuple on; what comes back is that of `join_run`."""

@@ -25,7 +25,7 @@ from slackwater.operators.join.ledger_loops import settle
 from slackwater.operators.join.loop import OVERFLOW
 from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan, classes_of
 from slackwater.operators.join.retention import Retention
-from slackwater.operators.join.search import Arriving, probes_of, search_space
+from slackwater.operators.join.search import probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.unordered_probe import reach_of
 from slackwater.quality.ledger.estimates import Estimates
@@ -85,16 +85,15 @@ class JoinLedger(PeriodLedger):
         """Note a run; returns how many results each of its tuples has lost, or would have where all are counted."""
         self._retention.move(self._store, self._watermark, self._windows)
         self._store.reserve(np.bincount(run.stream, minlength=len(self._windows)), self.kept_since)
-        words = np.ascontiguousarray(run.words)
+        new = run.tuples.contiguous()
         windows = self._store.windows
         lost_results = np.zeros(len(run))
         if self.target is not None and len(run):
-            self.begin(max(int(words[TS].min()), self._estimates.arrays.begun))
-            self.reserve(int(words[TS].max()))
+            self.begin(max(int(run.ts.min()), self._estimates.arrays.begun))
+            self.reserve(int(run.ts.max()))
         known = np.array([self._retention.known])
         status = settle(
-            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.watermark_at_arrival,
-            run.emit_time),
+            self._condition.addresses[1], self._probes, new,
             (run.delay > self.far[0]) & (run.delay <= self.far[1]), lost_results, windows,
             search_space(len(self._windows), windows.words.shape[1]), self._reach, self.periods,
             self._estimates.arrays, known, self._retention.while_running, self._count_all_results,

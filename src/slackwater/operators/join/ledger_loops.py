@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.operators.join.loop import ENTERS, FINISHED, OVERFLOW, PASSES_BY, PROBES, place_probe_insert
 from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.retention import note_lateness
-from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 from slackwater.operators.join.unordered_probe import Reach, combinations
 from slackwater.quality.ledger.estimates import Estimating, note_loss
@@ -53,7 +54,7 @@ class LossCounting(NamedTuple):
 
 @in_place
 def settle(
-    condition: int, plan: Probes, new: Arriving, far: Flags, lost_results: Floats, w: Windows, search: Search,
+    condition: int, plan: Probes, new: OrderedTuples, far: Flags, lost_results: Floats, w: Windows, search: Search,
     reach: Reach,
     periods: Periods, rough: Estimating, known: Words, retention: int, count_all_results: bool,
 ) -> int:  # fmt: skip
@@ -72,7 +73,7 @@ def settle(
 
 
 @inner
-def admit(job: LossCounting, new: Arriving, i: int) -> int:
+def admit(job: LossCounting, new: OrderedTuples, i: int) -> int:
     """A tuple enters that is not older than what is known; it probes if it is to be counted."""
     ts, watermark_at_arrival = new.words[TS, i], new.watermark_at_arrival[i]
     job.lost_results[i] = 0.0
@@ -86,7 +87,7 @@ def admit(job: LossCounting, new: Arriving, i: int) -> int:
 
 
 @inner
-def find_lost(job: LossCounting, new: Arriving, i: int) -> int:
+def find_lost(job: LossCounting, new: OrderedTuples, i: int) -> int:
     """Count the combinations of tuple i with those processed before it."""
     s, sizes = new.stream[i], job.plan.sizes
     # What is there by chance is not looked at: it is counted by the synopsis.
@@ -99,7 +100,7 @@ def find_lost(job: LossCounting, new: Arriving, i: int) -> int:
 
 
 @inner
-def estimate_and_learn(job: LossCounting, new: Arriving, i: int, fate: int) -> None:
+def estimate_and_learn(job: LossCounting, new: OrderedTuples, i: int, fate: int) -> None:
     """What could not be counted in full is estimated; what could teaches what estimates are worth."""
     s, watermark_at_arrival = new.stream[i], new.watermark_at_arrival[i]
     is_counted = job.count_all_results or new.words[TS, i] < watermark_at_arrival

@@ -17,7 +17,7 @@ from typing import Any
 
 from slackwater.core.batch import Words
 from slackwater.core.jit import inner
-from slackwater.operators.join.search import Arriving
+from slackwater.disorder.ordered_batch import OrderedTuples
 
 FINISHED = 0
 OVERFLOW = -1
@@ -34,14 +34,14 @@ PASSES_BY, ENTERS, PROBES = range(3)
 
 Place = Callable[[Any, int, Words, int], int]
 Insert = Callable[[Any, int], None]
-Admit = Callable[[Any, Arriving, int], int]
-Probe = Callable[[Any, Arriving, int], int]
-After = Callable[[Any, Arriving, int, int], None]
+Admit = Callable[[Any, OrderedTuples, int], int]
+Probe = Callable[[Any, OrderedTuples, int], int]
+After = Callable[[Any, OrderedTuples, int, int], None]
 
 
 @inner
 def place_probe_insert(
-    place: Place, insert: Insert, admit: Admit, probe: Probe, after: After, job: Any, new: Arriving, begin: int
+    place: Place, insert: Insert, admit: Admit, probe: Probe, after: After, job: Any, new: OrderedTuples, begin: int
 ) -> tuple[int, int]:
     """Process a run from `begin` on; returns (tuples processed, status). The first negative answer stops it."""
     for i in range(begin, new.words.shape[1]):
@@ -61,5 +61,5 @@ def place_probe_insert(
 
 
 @inner
-def nothing_after(job: Any, new: Arriving, i: int, fate: int) -> None:
+def nothing_after(job: Any, new: OrderedTuples, i: int, fate: int) -> None:
     """Nothing is due behind a tuple."""

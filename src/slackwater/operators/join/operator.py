@@ -25,7 +25,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
 from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.meters import LedgerTerms
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of
@@ -37,7 +37,7 @@ from slackwater.operators.join.ledger import JoinLedger, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.persisted import PersistedTuples, Remembered
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
-from slackwater.operators.join.search import Arriving, Search, search_space
+from slackwater.operators.join.search import Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
@@ -188,23 +188,20 @@ class JoinOperator(Operator):
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
-        words = np.ascontiguousarray(run.words)
+        tuples = run.tuples.contiguous()
         self._eviction.begin_run(len(run))
         # Space for all at once would be space for as many keys as there are tuples.
         for begin in range(0, len(run), AT_ONCE):
-            yield from self._process_piece(run, words, begin, min(begin + AT_ONCE, len(run)))
+            yield from self._process_piece(run, tuples, begin, min(begin + AT_ONCE, len(run)))
         self._eviction.end_run()
-        self._took_in(run, words)
+        self._took_in(run, tuples.words)
 
-    def _process_piece(self, run: OrderedBatch, words: Words, first: int, stop: int) -> Iterator[Output]:
+    def _process_piece(self, run: OrderedBatch, tuples: OrderedTuples, first: int, stop: int) -> Iterator[Output]:
         """The tuples of a run from the first on; yields their results."""
         spec, piece, count = self.spec, slice(first, stop), stop - first
         self._store.reserve(np.bincount(run.stream[piece], minlength=spec.streams), self._horizons())
         counts = np.zeros(count, np.int64)
-        new = Arriving(
-            run.stream[piece], np.ascontiguousarray(words[:, piece]), run.watermark_at_arrival[piece],
-            run.emit_time[piece],
-        )  # fmt: skip
+        new = tuples.take(piece).contiguous()
         begin, out = 0, self._capacity_for_results()
         while begin < count:
             begin_at = begin

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.operators.join.loop import (
     BUFFER_FULL,
@@ -31,7 +32,7 @@ from slackwater.operators.join.loop import (
 from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, count_step, sampled
 from slackwater.operators.join.probe_steps import Refine, factor, reach
 from slackwater.operators.join.probing import STREAM
-from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 
 LARGEST = 2**63 - 1
@@ -56,7 +57,7 @@ class Joining(NamedTuple):
 def join_run(
     conditions: tuple[int, int],
     plan: Probes,
-    new: Arriving,
+    new: OrderedTuples,
     begin: int,
     w: Windows,
     search: Search,
@@ -82,7 +83,7 @@ def is_pause_due(job: Any, i: int) -> bool:
 
 
 @inner
-def admit(job: Any, new: Arriving, i: int) -> int:
+def admit(job: Any, new: OrderedTuples, i: int) -> int:
     """A tuple in time probes; a late one enters while it can still be joined."""
     if is_pause_due(job, i):
         return PAUSED
@@ -94,7 +95,7 @@ def admit(job: Any, new: Arriving, i: int) -> int:
 
 
 @inner
-def probe_and_count(job: Any, new: Arriving, i: int) -> int:
+def probe_and_count(job: Any, new: OrderedTuples, i: int) -> int:
     """Write the results of tuple i behind those of the others, and how many there are."""
     counting = job.probe_stats.on and sampled(i)
     made = probe(

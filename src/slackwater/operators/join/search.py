@@ -57,15 +57,6 @@ def probes_of(
     )  # fmt: skip
 
 
-class Arriving(NamedTuple):
-    """A run as the join reads it."""
-
-    stream: Words
-    words: Words
-    watermark_at_arrival: Words
-    emit_time: Words
-
-
 class Search(NamedTuple):
     """Where the search for one tuple's partners stands: per step, its candidates and the next one to try."""
 

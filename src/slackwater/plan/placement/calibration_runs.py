@@ -15,7 +15,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.time import BEFORE_ALL, SECOND
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.relational import scans
 from slackwater.operators.contract import Operator
 from slackwater.operators.instant.spec import InstantRelation
@@ -41,8 +41,7 @@ def _tuples(plan: PlanToRun, begin: int, seconds: int, rng: np.random.Generator)
 
 
 def _run(stream: Words, words: Words, met: int, watermark: int) -> OrderedBatch:
-    none = np.zeros(words.shape[1], np.int64)
-    return OrderedBatch(stream, words, np.full(words.shape[1], met), none, none, none, watermark, 0, 0)
+    return OrderedBatch(OrderedTuples.of(stream, words, np.full(words.shape[1], met)), watermark, 0, 0)
 
 
 def operator_of(plan: PlanToRun) -> Operator:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.join.loop import PASSES_BY
-from slackwater.operators.join.search import Arriving
 from slackwater.published.wjoin.buffers import HAND, Buffers, remove_old
 from slackwater.published.wjoin.processing import Joining, join_removing, process
 from slackwater.published.wjoin.search import Search
@@ -23,7 +23,7 @@ from slackwater.published.wjoin.steps import Steps
 
 
 @inner
-def update_next_bucket(job: Joining, new: Arriving, i: int, fate: int) -> None:
+def update_next_bucket(job: Joining, new: OrderedTuples, i: int, fate: int) -> None:
     """Behind a tuple that has entered: move the hand on by one bucket, and clean that if it is rarely probed."""
     if fate == PASSES_BY:
         return
@@ -37,7 +37,7 @@ def update_next_bucket(job: Joining, new: Arriving, i: int, fate: int) -> None:
 
 @in_place
 def join_run(
-    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
+    condition: int, plan: Steps, new: OrderedTuples, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
     return process(join_removing, update_next_bucket, condition, plan, new, begin, b, search, out, counts)

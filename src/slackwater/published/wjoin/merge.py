@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.join.loop import nothing_after
-from slackwater.operators.join.search import Arriving
 from slackwater.published.wjoin.buffers import Buffers, remove_old
 from slackwater.published.wjoin.processing import Joining, join_one, process
 from slackwater.published.wjoin.search import Search
@@ -39,7 +39,7 @@ def locate_starting_tuples(b: Buffers, s: int, now: int) -> bool:
 
 
 @inner
-def join_if_located(job: Joining, new: Arriving, i: int) -> int:
+def join_if_located(job: Joining, new: OrderedTuples, i: int) -> int:
     """Mode 2, where Mode 1 has found something in every stream."""
     if locate_starting_tuples(job.w, new.stream[i], new.words[TS, i]):
         return join_one(False, False, job, new, i)
@@ -48,7 +48,7 @@ def join_if_located(job: Joining, new: Arriving, i: int) -> int:
 
 @in_place
 def join_run(
-    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
+    condition: int, plan: Steps, new: OrderedTuples, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
     return process(join_if_located, nothing_after, condition, plan, new, begin, b, search, out, counts)

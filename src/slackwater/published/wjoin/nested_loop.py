@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from slackwater.core.batch import Words
 from slackwater.core.jit import in_place
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.join.loop import nothing_after
-from slackwater.operators.join.search import Arriving
 from slackwater.published.wjoin.buffers import Buffers
 from slackwater.published.wjoin.processing import join_removing, process
 from slackwater.published.wjoin.search import Search
@@ -22,7 +22,7 @@ from slackwater.published.wjoin.steps import Steps
 
 @in_place
 def join_run(
-    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
+    condition: int, plan: Steps, new: OrderedTuples, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
     return process(join_removing, nothing_after, condition, plan, new, begin, b, search, out, counts)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, PROBES, After, Probe, place_probe_insert
-from slackwater.operators.join.search import Arriving
 from slackwater.published.wjoin.buffers import Buffers, enter, place, update_vector
 from slackwater.published.wjoin.search import Refine, Search, iterate
 from slackwater.published.wjoin.steps import Steps
@@ -37,7 +37,7 @@ class Joining(NamedTuple):
 @inner
 def process(
     probe: Probe, after: After,
-    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words,
+    condition: int, plan: Steps, new: OrderedTuples, begin: int, b: Buffers, search: Search, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
     job = Joining(refine_listed_at(condition), plan, b, search, out, counts)
@@ -47,7 +47,7 @@ def process(
 
 
 @inner
-def admit(job: Joining, new: Arriving, i: int) -> int:
+def admit(job: Joining, new: OrderedTuples, i: int) -> int:
     """A tuple in time is joined; a late one enters while it can still be joined."""
     s, ts = new.stream[i], new.words[TS, i]
     job.counts[i] = 0
@@ -58,7 +58,7 @@ def admit(job: Joining, new: Arriving, i: int) -> int:
 
 
 @inner
-def join_one(windowed: bool, removes: bool, job: Joining, new: Arriving, i: int) -> int:
+def join_one(windowed: bool, removes: bool, job: Joining, new: OrderedTuples, i: int) -> int:
     """Write the results of tuple i behind those of the others, in all ways that are put together.
 
     `windowed`: partners are tested for the period. `removes`: those out of reach are removed on the way.
@@ -79,6 +79,6 @@ def join_one(windowed: bool, removes: bool, job: Joining, new: Arriving, i: int)
 
 
 @inner
-def join_removing(job: Joining, new: Arriving, i: int) -> int:
+def join_removing(job: Joining, new: OrderedTuples, i: int) -> int:
     """Join a tuple, and remove what is out of reach on the way."""
     return join_one(True, True, job, new, i)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from slackwater.core.batch import Words
 from slackwater.core.jit import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.join.loop import PASSES_BY
-from slackwater.operators.join.search import Arriving
 from slackwater.published.wjoin.buffers import SINCE_CLEANING, Buffers, clean
 from slackwater.published.wjoin.processing import Joining, join_one, process
 from slackwater.published.wjoin.search import Search
@@ -21,7 +21,7 @@ from slackwater.published.wjoin.steps import Steps
 
 
 @inner
-def clean_now_and_then(job: Joining, new: Arriving, i: int, fate: int) -> None:
+def clean_now_and_then(job: Joining, new: OrderedTuples, i: int, fate: int) -> None:
     """Count a tuple that has entered, and clean all buffers when there have been enough."""
     job.w.used[SINCE_CLEANING] += fate != PASSES_BY
     if job.w.used[SINCE_CLEANING] >= job.plan.clean_every:
@@ -29,14 +29,14 @@ def clean_now_and_then(job: Joining, new: Arriving, i: int, fate: int) -> None:
 
 
 @inner
-def join_keeping(job: Joining, new: Arriving, i: int) -> int:
+def join_keeping(job: Joining, new: OrderedTuples, i: int) -> int:
     """Join a tuple, and remove nothing."""
     return join_one(True, False, job, new, i)
 
 
 @in_place
 def join_run(
-    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
+    condition: int, plan: Steps, new: OrderedTuples, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
     return process(join_keeping, clean_now_and_then, condition, plan, new, begin, b, search, out, counts)

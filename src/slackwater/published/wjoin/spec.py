@@ -22,7 +22,6 @@ from slackwater.expressions.tree import streams_of
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
-from slackwater.operators.join.search import Arriving
 from slackwater.operators.output import Output
 from slackwater.published.wjoin import hash as hashed
 from slackwater.published.wjoin import merge, nested_loop, ripple
@@ -136,8 +135,7 @@ class WJoinOperator(JoinOperator):
         store, spec = self._buffers, self.spec
         store.reserve(len(run))
         counts = np.zeros(len(run), np.int64)
-        words = np.ascontiguousarray(run.words)
-        new, search = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), search_space()
+        new, search = run.tuples.contiguous(), search_space()
         begin, capacity = 0, 1 if spec.count_only else ENOUGH
         while begin < len(run):
             out = np.empty((spec.streams, capacity), np.int64)
@@ -154,7 +152,7 @@ class WJoinOperator(JoinOperator):
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
         store.advance_watermark(run.watermark)
-        self._took_in(run, words)
+        self._took_in(run, new.words)
 
     @property
     def _words(self) -> Words:

@@ -20,7 +20,7 @@ from slackwater.core.state import StateUpdate, decode_json, encode_json, state_u
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Report
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import Release
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -94,10 +94,8 @@ class Judge:
 
     def _run(self, late: Batch | None, met: int, watermark: int, clock: int) -> OrderedBatch:
         batch = Batch.of([], self._rows) if late is None else late
-        nothing = np.zeros(len(batch), np.int64)
-        return OrderedBatch(
-            batch.stream, batch.words, np.full(len(batch), met), nothing, nothing, nothing, watermark, clock, BEFORE_ALL
-        )
+        tuples = OrderedTuples.of(batch.stream, batch.words, np.full(len(batch), met))
+        return OrderedBatch(tuples, watermark, clock, BEFORE_ALL)
 
     def report(self) -> Report:
         """The slack of the next micro-batch."""
