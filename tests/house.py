@@ -14,7 +14,7 @@ BUDGETS = {
     "advice": 2_050,
     "cli": 3_200,
     "core": 2_550,
-    "disorder": 5_300,
+    "disorder": 5_450,
     "expressions": 4_000,
     "figures": 350,
     "language": 5_350,
