@@ -17,7 +17,7 @@ BUDGETS = {
     "disorder": 5_450,
     "expressions": 4_000,
     "figures": 350,
-    "language": 5_350,
+    "language": 5_500,
     "observe": 2_700,
     "operators": 16_450,
     "page": 800,

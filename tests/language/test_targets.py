@@ -11,7 +11,7 @@ from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall, RelativeError, clause
 from slackwater.core.time import MINUTE
 from slackwater.language.bind import bind
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.quality.registry import learning_key

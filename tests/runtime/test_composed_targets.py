@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.language.statement import sources_of
+from slackwater.language.dialect import sources_of
 from slackwater.verify import Verdict
 from tests.effort import more
 from tests.runtime.streams import Runtime, arrived

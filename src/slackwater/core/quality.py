@@ -73,14 +73,12 @@ def clause(quality: Quality) -> str:
     """The target as the language has it, exact to the microsecond; `str` is the one for people.
 
     >>> clause(Recall(0.99, 60_000_000))
-    'RECALL 0.99 OVER 60000000 MICROSECONDS'
+    'RECALL 0.99 OVER 1 min'
     """
-    if isinstance(quality, Delay):
-        return f"DELAY {quality.slack} MICROSECONDS"
     if isinstance(quality, Recall):
-        return f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS" + _cap_clause(quality.at_most)
+        return f"RECALL {quality.target!r} OVER {format_duration(quality.over)}" + _capped(quality.at_most)
     if isinstance(quality, RelativeError):
-        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _cap_clause(quality.at_most)
+        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _capped(quality.at_most)
     return str(quality)
 
 
@@ -118,7 +116,3 @@ def default_cap(period: int, max_behind: int) -> int:
 
 def _capped(at_most: int | None) -> str:
     return "" if at_most is None else f" AT MOST {format_duration(at_most)}"
-
-
-def _cap_clause(at_most: int | None) -> str:
-    return "" if at_most is None else f" AT MOST {at_most} MICROSECONDS"

@@ -14,9 +14,9 @@ from slackwater.expressions.tree import Expr, Literal
 from slackwater.language.bound import Aggregate
 from slackwater.language.derived import leaves_as
 from slackwater.language.forms import aggregate_function
+from slackwater.language.nodes import place_of
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
-from slackwater.language.syntax import place_of
 
 _OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 

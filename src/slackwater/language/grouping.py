@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.expressions.tree import Column
 from slackwater.language.bound import AggregateQuery, Output, StreamRef
 from slackwater.language.groups import bind_groups, key_column, renamed
+from slackwater.language.nodes import Select, text_of
 from slackwater.language.output_names import free_name, name_columns
-from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import Scope
 
 
-def bind_aggregation(query: ParsedQuery, streams: tuple[StreamRef, ...], quality: Quality) -> AggregateQuery:
+def bind_aggregation(
+    query: Select, streams: tuple[StreamRef, ...], quality: Quality, options: Options
+) -> AggregateQuery:
     """The aggregate query over streams whose windows and filters are bound already; it stands over the first one."""
-    groups = bind_groups(query, Scope(query.text, streams))
+    groups = bind_groups(query, Scope(text_of(query), streams))
     selected = groups.selected
     chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
     hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]
     wishes = [wish for _, wish in selected] + [groups.keys[at][1] for at in hidden]
-    names = name_columns(wishes, query.text, aggregate=True)
+    names = name_columns(wishes, text_of(query), aggregate=True)
     order = tuple(names[: len(selected)])
     taken = set(names)
     called = {key_column(at): [name] for at, name in zip(hidden, names[len(selected) :], strict=True)}
@@ -46,6 +49,6 @@ def bind_aggregation(query: ParsedQuery, streams: tuple[StreamRef, ...], quality
         if not isinstance(expr, Column) or expr.name not in columns
     ]
     return AggregateQuery(
-        streams[0], tuple(keys), tuple(aggregates), order, quality, query.options, query.out, tuple(computed),
+        streams[0], tuple(keys), tuple(aggregates), order, quality, options, query.out, tuple(computed),
         tuple(renamed(expr, columns) for expr in groups.having),
     )  # fmt: skip

@@ -21,12 +21,11 @@ from slackwater.language.aggregates import bind_aggregate
 from slackwater.language.bound import WINDOW_COLUMNS, Aggregate
 from slackwater.language.derived import aggregate_leaves_as
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
+from slackwater.language.nodes import Item, Select, place_of, refused
 from slackwater.language.output_names import Wish, spelled
-from slackwater.language.parsed import ParsedItem, ParsedQuery
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.selection import wish_for
-from slackwater.language.syntax import place_of
 
 
 @dataclass(frozen=True)
@@ -76,31 +75,30 @@ def conjuncts_of(exprs: Sequence[Expr]) -> list[Expr]:
     return list(found)
 
 
-def is_aggregation(query: ParsedQuery) -> bool:
+def is_aggregation(query: Select) -> bool:
     """Whether a query asks for aggregates at all."""
     grouped = query.groups is not None or query.having is not None
     return grouped or any(first_aggregate(item.node) for item in query.items)
 
 
-def bind_groups(query: ParsedQuery, scope: Scope) -> Groups:
+def bind_groups(query: Select, scope: Scope) -> Groups:
     """The groups of a query over streams whose windows and filters are bound already."""
     collected = _Collected(query, scope)
-    selected: list[tuple[Expr, Wish] | ParsedItem] = []
+    selected: list[tuple[Expr, Wish] | Item] = []
     for item in query.items:
         node = unwrapped(item.node)
         if _is_window_column(item, node, scope):
             continue
         if aggregate_function(node) is not None:
             name = spelled(scope.text[slice(*place_of(node))])
-            selected.append((collected.call(node, shared=False), Wish(item.alias, name, name, item.place)))
+            selected.append((collected.call(node, shared=False), Wish(item.wished, name, name, item.place)))
         else:
             selected.append(item)
     # Aggregates that are selected by themselves come first, so that expressions find them.
-    done = [collected.item(one) if isinstance(one, ParsedItem) else one for one in selected]
+    done = [collected.item(one) if isinstance(one, Item) else one for one in selected]
     having = () if query.having is None else (_Around(scope, "HAVING", collected).condition(query.having),)
     if not collected.calls:
-        last = query.items[-1].place
-        raise QueryError("GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)", query.text, *last)
+        raise refused(query.items[-1], "GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)")
     return Groups(
         tuple(collected.keys.items()), tuple(collected.calls), tuple(collected.written), tuple(done),
         tuple(conjuncts_of(having)),
@@ -110,7 +108,7 @@ def bind_groups(query: ParsedQuery, scope: Scope) -> Groups:
 class _Collected:
     """Keys and aggregates found so far."""
 
-    def __init__(self, query: ParsedQuery, scope: Scope) -> None:
+    def __init__(self, query: Select, scope: Scope) -> None:
         self.query, self._scope = query, scope
         self.keys: dict[Expr, Wish] = _keys(query, scope)
         self.calls: list[Aggregate] = []
@@ -137,7 +135,7 @@ class _Collected:
             return None
         return Column(0, key_column(list(self.keys).index(bound)), bound.kind, bound.scale)
 
-    def item(self, item: ParsedItem) -> tuple[Expr, Wish]:
+    def item(self, item: Item) -> tuple[Expr, Wish]:
         """An item of the SELECT list that is no bare aggregate."""
         node = unwrapped(item.node)
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -145,9 +143,9 @@ class _Collected:
         key = self.key(node)
         if key is not None:
             bound = Scalars(self._scope, "the SELECT list").bind(node)
-            return key, wish_for(ParsedItem(node, item.alias, item.place), bound, self._scope)
+            return key, wish_for(item, bound, self._scope)
         name = spelled(self._scope.text[slice(*place_of(node))])
-        return _Around(self._scope, "the SELECT list", self).bind(node), Wish(item.alias, name, name, item.place)
+        return _Around(self._scope, "the SELECT list", self).bind(node), Wish(item.wished, name, name, item.place)
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ class _Around(Scalars):
         raise self.scope.fail("a selected item must be an aggregate or stand in GROUP BY", node)
 
 
-def _keys(query: ParsedQuery, scope: Scope) -> dict[Expr, Wish]:
+def _keys(query: Select, scope: Scope) -> dict[Expr, Wish]:
     """The keys of GROUP BY, each once."""
     keys: dict[Expr, Wish] = {}
     for node in query.groups or ():
@@ -193,23 +191,23 @@ def _keys(query: ParsedQuery, scope: Scope) -> dict[Expr, Wish]:
         if meant is not node and first_aggregate(meant) is not None:
             raise scope.fail(f"'{node.name}' is an aggregate; groups are made before it can be known", node)
         bound = Scalars(scope, "GROUP BY").bind(meant)
-        keys.setdefault(bound, wish_for(ParsedItem(meant, None, place_of(node)), bound, scope))
+        keys.setdefault(bound, wish_for(meant, bound, scope, place_of(node)))
     return keys
 
 
-def _called(node: exp.Expr, query: ParsedQuery, scope: Scope) -> exp.Expr | None:
+def _called(node: exp.Expr, query: Select, scope: Scope) -> exp.Expr | None:
     """The item of the SELECT list that is called so, unless a stream has a column of that name."""
     if not isinstance(node, exp.Column) or node.args.get("table") is not None:
         return None
     if any(name.lower() == node.name.lower() for stream in scope.streams for name in stream.schema.names):
         return None
-    return next((item.node for item in query.items if (item.alias or "").lower() == node.name.lower()), None)
+    return next((item.node for item in query.items if (item.wished or "").lower() == node.name.lower()), None)
 
 
-def _is_window_column(item: ParsedItem, node: exp.Expr, scope: Scope) -> bool:
+def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
     """Whether an item asks for a bound of the window, which is in the result in any case."""
     window = window_column(node, scope)
-    if window is not None and item.alias not in (None, window):
+    if window is not None and item.wished not in (None, window):
         message = f"{window} keeps its name; it is always in the result of an aggregate"
         raise QueryError(message, scope.text, *item.place)
     return window is not None

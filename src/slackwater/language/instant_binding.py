@@ -23,7 +23,6 @@ from typing import Literal as OneOf
 from sqlglot import exp
 
 from slackwater.core.errors import QueryError
-from slackwater.core.quality import Complete
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
 from slackwater.expressions.relational import (
@@ -37,6 +36,7 @@ from slackwater.expressions.relational import (
 )
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import WINDOW_COLUMNS, Output, StreamRef
+from slackwater.language.check import check_aliases
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.forms import flattened, unwrapped
 from slackwater.language.groups import (
@@ -49,17 +49,16 @@ from slackwater.language.groups import (
     renamed,
     window_column,
 )
-from slackwater.language.instant_windows import Slides, check_instants, check_select
+from slackwater.language.instant_windows import Slides, check_select
 from slackwater.language.instants import InstantQuery
+from slackwater.language.nodes import Select, Stream, refused, text_of
 from slackwater.language.output_names import free_name, name_columns
-from slackwater.language.parsed import QUERY_COLUMN, ParsedQuery, ParsedStream
 from slackwater.language.relations import Combined, Entry, combined, join, pruned, selected
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.selection import bind_outputs
 
-MOST_STREAMS = 8
-Source = Callable[[ParsedStream], str]
+Source = Callable[[Stream], str]
 """Finds the stream that an entry of FROM reads, or refuses it."""
 
 
@@ -76,7 +75,7 @@ class _Member:
     """IN or EXISTS with a query: the values that are looked for (none for EXISTS), and whether they must be absent."""
 
     values: tuple[exp.Expr, ...]
-    query: ParsedQuery
+    query: Select
     negated: bool
     node: exp.Expr
 
@@ -98,16 +97,13 @@ class _Inner(Scope):
             return replace(found, stream=found.stream + self.own)
 
 
-def bind_instants(parsed: ParsedQuery, schemas: Mapping[str, Schema], source: Source) -> InstantQuery:
+def bind_instants(query: Select, schemas: Mapping[str, Schema], source: Source) -> InstantQuery:
     """The bound query; `source` finds the stream that an entry of FROM reads."""
-    check_instants(parsed)
-    binder = _Binder(parsed.text, schemas, source)
-    relation = binder.materialized(binder.select(parsed, outermost=True), parsed)
+    binder = _Binder(text_of(query), schemas, source)
+    relation = binder.materialized(binder.select(query, outermost=True), query)
     relation = pruned(relation, {column.name for column in relation.columns})
     assert binder.slides.slide is not None, "a query over instants reads a window"
-    return InstantQuery(
-        binder.named_streams(), relation, binder.slides.slide, parsed.quality or Complete(), parsed.options, parsed.out
-    )
+    return InstantQuery(binder.named_streams(), relation, binder.slides.slide, query.quality, query.options, query.out)
 
 
 class _Binder:
@@ -119,7 +115,7 @@ class _Binder:
         self._ways: list[tuple[str, ...]] = []
         """Of every stream, the names of the sub-queries that it stands in."""
         self._way: tuple[str, ...] = ()
-        self.slides = Slides(text)
+        self.slides = Slides()
 
     def named_streams(self) -> tuple[StreamRef, ...]:
         """The streams, each with a name of its own for reports: its alias, and where two have the same, with the way to
@@ -132,7 +128,7 @@ class _Binder:
             found.append(replace(stream, alias=free_name(wished, taken)))
         return tuple(found)
 
-    def select(self, query: ParsedQuery, outermost: bool = False) -> _Shape:
+    def select(self, query: Select, outermost: bool = False) -> _Shape:
         """One SELECT, and all inside it."""
         check_select(query, outermost)
         entries, positions = self._entries(query)
@@ -150,28 +146,23 @@ class _Binder:
         relation = Distinct(self.materialized(shape, query))
         return _Shape(relation, tuple((column, _own(column)) for column in relation.columns))
 
-    def materialized(self, shape: _Shape, query: ParsedQuery) -> Relation:
+    def materialized(self, shape: _Shape, query: Select) -> Relation:
         """The relation that has exactly what is selected; without a projection where it has that already."""
         if not shape.outputs:
             message = "every row would be empty; select a column beside the bounds of the window"
-            raise QueryError(message, self._text, *query.items[0].place)
+            raise refused(query.items[0], message)
         columns = tuple(column for column, _ in shape.outputs)
         exprs = tuple(expr for _, expr in shape.outputs)
         if exprs == tuple(map(_own, shape.relation.columns)) and columns == shape.relation.columns:
             return shape.relation
         return Project(shape.relation, exprs, columns)
 
-    def _entries(self, query: ParsedQuery) -> tuple[list[Entry], list[int | None]]:
+    def _entries(self, query: Select) -> tuple[list[Entry], list[int | None]]:
         """The entries of FROM, and which of the streams each is; None for a sub-query."""
-        if len(query.streams) > MOST_STREAMS:
-            message = f"a join takes 2 to {MOST_STREAMS} streams, not {len(query.streams)}"
-            raise QueryError(message, self._text, *query.streams[MOST_STREAMS].place)
+        check_aliases(query)
         entries: list[Entry] = []
         positions: list[int | None] = []
         for stream in query.streams:
-            if any(stream.alias == entry.stream.alias for entry in entries):
-                message = f"two streams in FROM are called '{stream.alias}'; name one otherwise with AS"
-                raise QueryError(message, self._text, *stream.alias_place)
             if stream.query is None:
                 positions.append(len(self.streams))
                 entries.append(self._window(stream))
@@ -183,7 +174,7 @@ class _Binder:
                 self._way = self._way[:-1]
         return entries, positions
 
-    def _window(self, stream: ParsedStream) -> Entry:
+    def _window(self, stream: Stream) -> Entry:
         """An entry that reads a source; all its columns, until it is known which are needed."""
         source = self._source(stream)
         window = self.slides.window_of(stream)
@@ -197,7 +188,7 @@ class _Binder:
         scan = Scan(len(self.streams) - 1, window.range, columns)
         return Entry(bound, scan, {column.name: column.name for column in columns})
 
-    def _subquery(self, alias: str, query: ParsedQuery) -> Entry:
+    def _subquery(self, alias: str, query: Select) -> Entry:
         shape = self.select(query)
         if not all(isinstance(expr, Column) for _, expr in shape.outputs):
             relation = self.materialized(shape, query)
@@ -232,7 +223,7 @@ class _Binder:
         if values and len(own.values) != len(values):
             counts = f"{len(values)} value{'s' * (len(values) > 1)}", f"{len(own.values)} columns"
             message = f"IN looks for {counts[0]}, and its query selects {counts[1]}"
-            raise QueryError(message, self._text, *query.items[-1].place)
+            raise refused(query.items[-1], message)
         shifted = {(at + count, name): own_name for (at, name), own_name in left.names.items()}
         around = Combined(left.relation, shifted)
         pairs = []
@@ -252,7 +243,7 @@ class _Binder:
         except ExpressionTypeError as error:
             raise Scope(self._text, ()).fail(error.message, node) from None
 
-    def _member_entries(self, query: ParsedQuery, outer: Scope) -> _Inside:
+    def _member_entries(self, query: Select, outer: Scope) -> _Inside:
         """The query of IN or EXISTS; where it groups, computes once for all or is DISTINCT, as one entry."""
         check_select(query)
         if is_aggregation(query) or query.kind:
@@ -290,46 +281,42 @@ class _Inside:
     """What is true of all its rows."""
 
 
-def _apart(query: ParsedQuery, scope: Scope) -> tuple[list[exp.Expr], list[_Member]]:
+def _apart(query: Select, scope: Scope) -> tuple[list[exp.Expr], list[_Member]]:
     """The conjuncts of the conditions: plain ones, and IN and EXISTS with a query."""
     plain, members = [], []
     for condition in query.conditions:
         inner = unwrapped(condition)
         for node in flattened(inner) if isinstance(inner, exp.And) else [condition]:
-            member = _member(node, query)
+            member = _member(node)
             if member is not None:
                 members.append(member)
                 continue
-            hidden = next((one for one in node.find_all(exp.Column) if one.name.startswith(QUERY_COLUMN)), None)
-            if hidden is not None:
+            if node.find(Select) is not None:
                 message = "IN and EXISTS with a query stand by themselves between ANDs, or behind NOT"
                 raise scope.fail(message, node)
             plain.append(node)
     return plain, members
 
 
-def _member(node: exp.Expr, query: ParsedQuery) -> _Member | None:
+def _member(node: exp.Expr) -> _Member | None:
     """A conjunct that is IN or EXISTS with a query."""
     whole, node, negated = node, unwrapped(node), False
     while isinstance(node, exp.Not):
         node, negated = unwrapped(node.this), not negated
-    is_exists = isinstance(node, exp.Anonymous) and node.name.upper() == "EXISTS"
-    if not isinstance(node, exp.In) and not is_exists:
+    if isinstance(node, exp.Exists) and isinstance(node.this, Select):
+        return _Member((), node.this, negated, whole)
+    query = node.args.get("query")
+    if not isinstance(node, exp.In) or not isinstance(query, Select):
         return None
-    inside = node.args.get("expressions") or []
-    if len(inside) != 1 or not isinstance(inside[0], exp.Column) or not inside[0].name.startswith(QUERY_COLUMN):
-        return None
-    values: tuple[exp.Expr, ...] = ()
-    if isinstance(node, exp.In):
-        values = tuple(node.this.expressions) if isinstance(node.this, exp.Tuple) else (node.this,)
-    return _Member(values, query.members[int(inside[0].name.removeprefix(QUERY_COLUMN))], negated, whole)
+    values = tuple(node.this.expressions) if isinstance(node.this, exp.Tuple) else (node.this,)
+    return _Member(values, query, negated, whole)
 
 
-def _grouped(query: ParsedQuery, scope: Scope, found: Combined) -> _Shape:
+def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
     """The groups of a SELECT, and what is selected of them."""
     groups = bind_groups(query, scope)
     _refuse_bounds_inside(groups, query)
-    order = name_columns([wish for _, wish in groups.selected], query.text, aggregate=True)
+    order = name_columns([wish for _, wish in groups.selected], text_of(query), aggregate=True)
     names = _names_of_groups(groups, order)
     keys = tuple(
         RelationColumn(names[key_column(at)], expr.kind, leaves_as(expr, scope.streams))
@@ -368,15 +355,15 @@ def _names_of_groups(groups: Groups, order: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _refuse_bounds_inside(groups: Groups, query: ParsedQuery) -> None:
+def _refuse_bounds_inside(groups: Groups, query: Select) -> None:
     """Refuse what computes with the bounds of a window: an instant has windows of several lengths."""
     computed = [expr for expr, _ in groups.selected] + list(groups.having)
     if any(name in WINDOW_COLUMNS for expr in computed for _, name in columns_of(expr)):
         message = "window_start and window_end are those of the result, and nothing can be computed from them here"
-        raise QueryError(message, query.text, *query.place)
+        raise refused(query, message)
 
 
-def _projected(query: ParsedQuery, scope: Scope, found: Combined) -> _Shape:
+def _projected(query: Select, scope: Scope, found: Combined) -> _Shape:
     """What a SELECT without groups selects."""
     items = tuple(item for item in query.items if window_column(unwrapped(item.node), scope) is None)
     outputs: tuple[Output, ...] = bind_outputs(items, scope)
@@ -389,12 +376,12 @@ def _projected(query: ParsedQuery, scope: Scope, found: Combined) -> _Shape:
     )
 
 
-def _refuse_bounds(shape: _Shape, query: ParsedQuery) -> None:
+def _refuse_bounds(shape: _Shape, query: Select) -> None:
     """Refuse names that the results have already."""
     for column, _ in shape.outputs:
         if column.name.lower() in WINDOW_COLUMNS:
             message = f"a column of the result cannot be called '{column.name}'; name it otherwise with AS"
-            raise QueryError(message, query.text, *query.items[0].place)
+            raise refused(query.items[0], message)
 
 
 def _own(column: RelationColumn) -> Column:

@@ -9,23 +9,21 @@ Invariant: a query that has a meaning without instants keeps it. All windows of 
 
 from __future__ import annotations
 
-from slackwater.core.errors import QueryError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
-from slackwater.language.clauses import Window, check_slide
 from slackwater.language.groups import is_aggregation
-from slackwater.language.parsed import ParsedQuery, ParsedStream
+from slackwater.language.nodes import Select, Stream, Window, refused, target_word, why_no_slide
 
 
-def over_instants(query: ParsedQuery) -> bool:
+def over_instants(query: Select) -> bool:
     """Whether a query is one over instantaneous windows."""
     if query.united:
         return any(_select_over_instants(one) for one in (query, *query.united))
     return _select_over_instants(query)
 
 
-def _select_over_instants(query: ParsedQuery) -> bool:
+def _select_over_instants(query: Select) -> bool:
     streams = query.streams
     if query.members or any(stream.query is not None and over_instants(stream.query) for stream in streams):
         return True
@@ -37,12 +35,12 @@ def _select_over_instants(query: ParsedQuery) -> bool:
     return query.kind == "DISTINCT" and _slides(streams[0])
 
 
-def _slides(stream: ParsedStream) -> bool:
+def _slides(stream: Stream) -> bool:
     """Whether an entry of FROM has a window of time with a SLIDE."""
     return isinstance(stream.window, Window) and not stream.window.in_rows and stream.window.slide is not None
 
 
-def _slides_inside(query: ParsedQuery) -> bool:
+def _slides_inside(query: Select) -> bool:
     """Whether some window of a query slides, or of those inside it that have no window of their own."""
     for stream in (stream for one in (query, *query.united) for stream in one.streams):
         if _slides(stream) or (stream.query is not None and stream.window is None and _slides_inside(stream.query)):
@@ -50,77 +48,77 @@ def _slides_inside(query: ParsedQuery) -> bool:
     return False
 
 
-def check_instants(query: ParsedQuery) -> None:
+def check_instants(query: Select) -> None:
     """Refuse what does not go with instants in a whole query."""
-    if isinstance(query.quality, Recall | RelativeError):
-        name = "RECALL" if isinstance(query.quality, Recall) else "ERROR"
+    if query.target is not None and isinstance(query.quality, Recall | RelativeError):
         message = (
-            f"{name} is not offered over windows that slide together: what a missing tuple does to a join or an"
-            " aggregate of an instant has no bound; write COMPLETE, NO WAIT or DELAY"
+            f"{target_word(query.quality)} is not offered over windows that slide together: what a missing tuple does"
+            " to a join or an aggregate of an instant has no bound; write COMPLETE, NO WAIT or DELAY"
         )
-        raise QueryError(message, query.text, *query.quality_place)
-    if query.out.every is not None or query.out.kind not in (ISTREAM, RSTREAM):
+        raise refused(query.target, message)
+    if query.to_stream is not None and (query.out.every is not None or query.out.kind not in (ISTREAM, RSTREAM)):
         message = f"{query.out.kind} is not offered here: at every slide all rows of that instant leave; leave it out"
         if query.out.every is not None:
             message = "EVERY is for joins that move with every tuple; here rows leave at every SLIDE"
-        raise QueryError(message, query.text, *query.out_place)
+        raise refused(query.to_stream, message)
     check_select(query, outermost=True)
 
 
-def check_select(query: ParsedQuery, outermost: bool = False) -> None:
+def check_select(query: Select, outermost: bool = False) -> None:
     """Refuse clauses that one SELECT, which is part of such a query, cannot have."""
     if query.united:
         message = "UNION ALL is not offered where windows slide together; run one query for each part"
-        raise QueryError(message, query.text, *query.united[0].place)
+        raise refused(query.united[0], message)
     if query.windows:
         message = "WINDOW and PATH are between tuples of a join; where windows slide together each stands in brackets"
-        raise QueryError(message, query.text, *query.windows[0].place)
+        raise refused(query.windows[0], message)
     if query.match is not None:
         message = "MATCH TIME is for windows that follow rates, and these slide together; leave it out"
-        raise QueryError(message, query.text, *query.match.place)
-    if not outermost and query.out.kind != ISTREAM:
+        raise refused(query.match, message)
+    if not outermost and query.to_stream is not None and query.out.kind != ISTREAM:
         message = f"{query.out.kind} says how results leave, and these stay inside of the query; leave it out"
-        raise QueryError(message, query.text, *query.out_place)
+        raise refused(query.to_stream, message)
 
 
 class Slides:
     """Reads the windows of a query one after the other, and knows the slide that the first has stated."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self) -> None:
         self.slide: int | None = None
 
-    def window_of(self, stream: ParsedStream) -> Window:
+    def window_of(self, stream: Stream) -> Window:
         """The window of an entry that reads a source."""
         window, known = stream.window, self.slide
         wanted = f"{stream.alias} [RANGE 5 MINUTES SLIDE {format_duration(known) if known else '1 SECOND'}]"
         if window is None:
             message = f"stream {stream.alias} needs a window that slides with the others, as in {wanted}"
-            raise QueryError(message, self._text, *stream.place)
+            raise refused(stream, message)
         if not isinstance(window, Window) or window.in_rows:
             message = f"windows that slide together are of time; write RANGE and SLIDE, as in {wanted}"
-            raise QueryError(message, self._text, *window.place)
+            raise refused(window, message)
         if window.slide is None:
             message = (
                 "all windows of this query are read at the same instants, so this one needs the SLIDE of the others,"
                 f" as in {wanted}"
             )
-            raise QueryError(message, self._text, *window.place)
+            raise refused(window, message)
         if known is not None and window.slide != known:
             message = (
                 f"this window slides by {format_duration(window.slide)} and another of this query by"
                 f" {format_duration(known)}; all are read at the same instants, so write the same SLIDE"
             )
-            raise QueryError(message, self._text, *window.slide_place)
-        check_slide(window.slide, window.range, self._text, window.slide_place)
+            raise refused(window, message, window.slide_place)
+        why = why_no_slide(window.slide, window.range)
+        if why is not None:
+            raise refused(window, why, window.slide_place)
         self.slide = window.slide
         return window
 
-    def no_window_of(self, stream: ParsedStream) -> None:
+    def no_window_of(self, stream: Stream) -> None:
         """Refuse a window behind a sub-query."""
         if stream.window is not None:
             message = (
                 f"{stream.alias} is read at the same instants as the windows inside it, and has no window of its own;"
                 " leave it out"
             )
-            raise QueryError(message, self._text, *stream.window.place)
+            raise refused(stream.window, message)

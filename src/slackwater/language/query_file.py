@@ -15,8 +15,8 @@ from typing import NoReturn, TypeVar
 from sqlglot.tokenizer_core import Token
 
 from slackwater.core.errors import QueryError, SlackwaterError, UsageError
+from slackwater.language.dialect import parse, places_of_sources
 from slackwater.language.scope import did_you_mean, matching
-from slackwater.language.statement import parse, places_of_sources
 from slackwater.language.tokens import is_name, tokens_of, word
 
 MOST_CHARACTERS = 5_000_000

@@ -13,32 +13,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.core.errors import QueryError
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.language.bound import AggregateQuery, JoinQuery, Output, StreamRef
-from slackwater.language.clauses import Window
 from slackwater.language.derived import result_schema
-from slackwater.language.parsed import ParsedQuery
-from slackwater.language.window_clauses import WindowForAll
+from slackwater.language.nodes import Clause, Select, Window, WindowForAll, refused
 
 _OWN = "give it one of its own, as in SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 
 
-def window_above(parsed: ParsedQuery) -> tuple[int, int | None]:
+def window_above(select: Select) -> tuple[int, int | None]:
     """Range and slide of an aggregate above a join: the one window that all streams of the join have."""
-    clauses = parsed.windows
-    if len(clauses) == 1 and isinstance(clauses[0], WindowForAll) and not any(s.window for s in parsed.streams):
-        size, slide, place = clauses[0].size, clauses[0].slide, clauses[0].place
+    clauses = select.windows
+    if len(clauses) == 1 and isinstance(clauses[0], WindowForAll) and not any(s.window for s in select.streams):
+        clause: Clause = clauses[0]
+        size, slide = clauses[0].size, clauses[0].slide
     else:
-        sizes = {stream.window.range if isinstance(stream.window, Window) else None for stream in parsed.streams}
+        sizes = {stream.window.range if isinstance(stream.window, Window) else None for stream in select.streams}
         if clauses or len(sizes) > 1:
             message = f"an aggregate above a join takes the window of its streams, and these have several; {_OWN}"
-            raise QueryError(message, parsed.text, *(clauses[0].place if clauses else parsed.streams[1].place))
-        window = parsed.streams[0].window
+            raise refused(clauses[0] if clauses else select.streams[1], message)
+        window = select.streams[0].window
         assert isinstance(window, Window), "windows are checked before"
-        size, slide, place = window.range, None, window.place
+        clause, size, slide = window, window.range, None
     if size <= 0:
-        raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *place)
+        raise refused(clause, "the window of an aggregate must be longer than nothing")
     return size, slide
 
 

@@ -30,8 +30,8 @@ from slackwater.language.forms import (
     timestamp_literal,
     unwrapped,
 )
+from slackwater.language.nodes import ColonCast, Select, name_place
 from slackwater.language.scope import Scope, unknown_function
-from slackwater.language.syntax import name_place
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -56,6 +56,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset(("this", "expressions")),
     exp.Literal: frozenset(("this", "is_string")),
     exp.Cast: frozenset(("this", "to")),
+    ColonCast: frozenset(("this", "to")),
     exp.TryCast: frozenset(("this", "to")),
     exp.Like: frozenset(("this", "expression", "negate")),
     exp.ILike: frozenset(("this", "expression", "negate")),
@@ -134,7 +135,7 @@ class Scalars:
                 raise self.scope.fail(f"this form of {type(node).key.upper()} is not offered", node)
 
     def _not_offered(self, node: exp.Expr) -> str:
-        if isinstance(node, (exp.Subquery, exp.Select)):
+        if isinstance(node, Select):
             return unsupported.inside_expression("SELECT") or ""
         if isinstance(node, exp.Star):
             return f"'*' cannot stand in {self.clause}"
@@ -259,7 +260,7 @@ class Scalars:
 
     def _cast(self, node: exp.Expr) -> Expr:
         written, target = node.this, node.args["to"]
-        typed = isinstance(target, exp.DataType) and target.this.name in _TIME_TYPES
+        typed = isinstance(target, exp.DataType) or (isinstance(node, ColonCast) and target.name.upper() in _TIME_TYPES)
         if typed and isinstance(written, exp.Literal) and written.is_string:
             return timestamp_literal(node, str(written.this), self.scope)
         return self._call(cast_operator(node, self.scope), [written], node)
@@ -317,6 +318,7 @@ _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.Between: Scalars._between,
     exp.Case: Scalars._case,
     exp.Cast: Scalars._cast,
+    ColonCast: Scalars._cast,
     exp.TryCast: Scalars._cast,
     exp.Like: Scalars._like,
     exp.ILike: Scalars._like,

@@ -16,7 +16,7 @@ from sqlglot import exp
 from slackwater.core.errors import QueryError
 from slackwater.expressions.tree import Column
 from slackwater.language.bound import StreamRef
-from slackwater.language.syntax import place_of
+from slackwater.language.nodes import place_of
 
 _MORE = frozenset(
     """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from slackwater.expressions.tree import Column, Expr
 from slackwater.language.bound import RESULT_TIME, Output
+from slackwater.language.nodes import Item, Place, place_of
 from slackwater.language.output_names import Wish, name_columns, spelled
-from slackwater.language.parsed import ParsedItem
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 
 
-def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, ...]:
+def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
     """Every column of the result, named."""
     exprs: list[Expr] = []
     wishes: list[Wish] = []
@@ -34,16 +36,18 @@ def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, .
     return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
 
 
-def wish_for(item: ParsedItem, bound: Expr, scope: Scope) -> Wish:
-    """What an item without a star would like to be called."""
+def wish_for(written: exp.Expr, bound: Expr, scope: Scope, place: Place | None = None) -> Wish:
+    """What an item without a star, or an expression, would like to be called."""
+    node, called = (written.node, written.wished) if isinstance(written, Item) else (written, None)
+    place = place or place_of(written)
     if isinstance(bound, Column):
-        name = _last_part(item.node, bound)
-        return Wish(item.alias, name, f"{scope.streams[bound.stream].alias}_{name}", item.place)
-    name = spelled(scope.text[slice(*item.place)])
-    return Wish(item.alias, name, name, item.place)
+        name = _last_part(node, bound)
+        return Wish(called, name, f"{scope.streams[bound.stream].alias}_{name}", place)
+    name = spelled(scope.text[slice(*place)])
+    return Wish(called, name, name, place)
 
 
-def _starred(item: ParsedItem, scope: Scope) -> list[int] | None:
+def _starred(item: Item, scope: Scope) -> list[int] | None:
     """The streams whose columns an item spreads out, or None if it is no star."""
     node = item.node
     star = node.this if isinstance(node, exp.Column) else node
@@ -51,7 +55,7 @@ def _starred(item: ParsedItem, scope: Scope) -> list[int] | None:
         return None
     if any(star.args.values()):
         raise scope.fail("a star takes no EXCEPT, REPLACE or RENAME; name the columns", node)
-    if item.alias is not None:
+    if item.wished is not None:
         raise scope.fail("a star cannot be given a name", node)
     if isinstance(node, exp.Column):
         return [scope.position(node.args["table"])]

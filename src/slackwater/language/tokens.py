@@ -1,4 +1,4 @@
-"""Query text as tokens, and a cursor over them.
+"""Query text as tokens.
 
 Invariant: every token knows its offsets in the text as the user wrote it, so every complaint can point at its cause.
 Only the words an expression needs are keywords here; clause words are told apart by where they stand, so a column may
@@ -8,8 +8,7 @@ look at its tokens; whatever comes after may go down into it by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -34,13 +33,15 @@ _KEYWORDS = _words(
     "INTERVAL TIMESTAMP DATE"
 )
 _SYMBOLS = _words(":: || == <> != <= >= <=>")
-_OPENING = _words("( [ CASE")
-_CLOSING = _words(") ] END")
+OPENING = _words("( [ CASE")
+CLOSING = _words(") ] END")
 _VALUES = _words(") ] END NULL TRUE FALSE")
 _NEVER_A_NAME = _KEYWORDS - _words("TIMESTAMP DATE INTERVAL EXISTS LIKE ILIKE")
 
 
-class _QueryTokenizer(Tokenizer):
+class QueryTokenizer(Tokenizer):
+    """Knows the words and signs that expressions need."""
+
     IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - the base class declares it so
     COMMANDS = set()  # noqa: RUF012 - no word may swallow the rest of the text
     KEYWORDS = {  # noqa: RUF012
@@ -62,7 +63,7 @@ def tokenize(text: str) -> list[Token]:
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of any text, however many there are."""
-    tokenizer = _QueryTokenizer()
+    tokenizer = QueryTokenizer()
     try:
         return tokenizer.tokenize(text)
     except TokenError:
@@ -93,103 +94,6 @@ def ends_operand(token: Token) -> bool:
     return is_name(token) or word(token) in _VALUES
 
 
-class Cursor:
-    """A place in the tokens of one query."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize(text)
-        self.index = 0
-        self.named: dict[str, Any] = {}
-        """What was given a name in front of the query, each with the token of its name."""
-        self.read: set[str] = set()
-        """Those names that some query reads."""
-        self.extents: dict[int, tuple[int, int]] = {}
-        """By the identity of what was given a name: how deep it is, and how many streams it reads."""
-        self.inside = 0
-        """How many sub-queries are open here; a parenthesis that closes nothing else closes the innermost."""
-
-    def peek(self, ahead: int = 0) -> Token | None:
-        index = self.index + ahead
-        return self.tokens[index] if index < len(self.tokens) else None
-
-    def word(self, ahead: int = 0) -> str:
-        return word(self.peek(ahead))
-
-    def take(self) -> Token:
-        token = self.peek()
-        if token is None:
-            self.fail("the query ends too early")
-        self.index += 1
-        return token
-
-    def accept(self, *words: str) -> bool:
-        """Step over these words if they come next."""
-        if any(self.word(ahead) != expected for ahead, expected in enumerate(words)):
-            return False
-        self.index += len(words)
-        return True
-
-    def name(self, what: str) -> Token:
-        if not is_name(self.peek()):
-            self.fail(f"expected {what} here")
-        return self.take()
-
-    def fail(self, message: str, token: Token | None = None) -> NoReturn:
-        """Refuse the query at a token, by default the next one."""
-        raise self.error(message, token)
-
-    def error(self, message: str, token: Token | None = None) -> QueryError:
-        """The complaint `fail` raises; at the end of the text it points behind the last token."""
-        token = token or self.peek()
-        if token is not None:
-            return QueryError(message, self.text, token.start, token.end + 1)
-        end = self.tokens[-1].end + 1 if self.tokens else 0
-        return QueryError(message, self.text, end, end + 1)
-
-    def until(self, hard: Collection[str], soft: Collection[str]) -> list[Token]:
-        """The tokens up to the next clause, outside of brackets.
-
-        A hard word always begins one; a soft word only where an expression could have ended, so that it may also name a
-        column.
-        """
-        start, depth = self.index, 0
-        while (token := self.peek()) is not None:
-            before = self.tokens[self.index - 1] if self.index else None
-            name = word(token)
-            qualified = word(before) == "."
-            if depth == 0 and not qualified and word(before) != "DISTINCT":
-                pair = f"{name} {self.word(1)}"
-                ended = self.index > start and before is not None and ends_operand(before)
-                if name in hard or pair in hard or (name in soft and ended) or name == ";":
-                    break
-                if self.inside and name == ")":
-                    break
-            if not qualified:
-                depth += (name in _OPENING) - (name in _CLOSING)
-            if depth < 0:
-                self.fail(f"this '{token.text}' closes nothing")
-            self.index += 1
-        return self.tokens[start : self.index]
-
-
-def split_at_commas(tokens: list[Token]) -> list[list[Token]]:
-    """A comma-separated list as its items, brackets kept whole.
-
-    >>> [len(item) for item in split_at_commas(tokenize("a.v, least(a.v, b.v)"))]
-    [3, 10]
-    """
-    items: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += (word(token) in ("(", "[")) - (word(token) in (")", "]"))
-        if depth == 0 and word(token) == ",":
-            items.append([])
-        else:
-            items[-1].append(token)
-    return items
-
-
 def check_length(text: str) -> None:
     """Refuse what is no text, or one that nobody wrote as a query."""
     if not isinstance(text, str):
@@ -215,7 +119,7 @@ def check_tokens(tokens: Sequence[Token], text: str) -> None:
         plain = before != "." and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
         said = token.text.upper() if plain else ""
         before = token.text
-        deep = max(0, deep + (said in _OPENING) - (said in _CLOSING))
+        deep = max(0, deep + (said in OPENING) - (said in CLOSING))
         row = row + 1 if said in _PREFIXES else 0
         if max(deep, row) > MOST_DEEP:
             what = "brackets may stand" if deep > MOST_DEEP else "NOT and signs may stand"

@@ -9,54 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.core.errors import QueryError
-from slackwater.core.quality import Complete
 from slackwater.core.schema import Field, type_name
 from slackwater.expressions.tree import Column, Literal
 from slackwater.language.bound import BoundQuery, Output, RowsQuery, StreamRef, UnionQuery
 from slackwater.language.derived import columns_of_result, result_schema
-from slackwater.language.parsed import ParsedQuery
-
-MOST_UNITED = 8
+from slackwater.language.nodes import Select, refused
 
 
-def check_united(parsed: ParsedQuery) -> None:
-    """Refuse a union of more queries than one operator takes, before any of them is looked at."""
-    written = (parsed, *parsed.united)
-    if len(written) > MOST_UNITED:
-        message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(written)}"
-        raise QueryError(message, parsed.text, *written[MOST_UNITED].place)
-
-
-def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery:
-    """The union of bound queries, the first of which is written in `parsed` and the others in `parsed.united`."""
-    written = (parsed, *parsed.united)
+def bind_union(query: Select, queries: Sequence[BoundQuery]) -> UnionQuery:
+    """The union of bound queries, those of `query.all_united`."""
     streams = tuple(
-        StreamRef(str(number), "", result_schema(query), None, query=query)
-        for number, query in enumerate(_with_typed_nulls(queries), 1)
+        StreamRef(str(number), "", result_schema(one), None, query=one)
+        for number, one in enumerate(_with_typed_nulls(queries), 1)
     )
     first = columns_of_result(streams[0].schema)
-    for stream, own in zip(streams[1:], written[1:], strict=True):
+    for stream, own in zip(streams[1:], query.united, strict=True):
         found = columns_of_result(stream.schema)
         if len(found) != len(first):
             listed = f"{', '.join(field.name for field in found)} here and {', '.join(field.name for field in first)}"
             message = f"the queries of a UNION ALL must have the same columns: there are {listed} in the first"
-            raise QueryError(message, parsed.text, *own.place)
+            raise refused(own, message)
         for one, other in zip(first, found, strict=True):
             if one.kind is not other.kind:
                 message = (
                     f"column '{other.name}' is {other.kind.value} here, and '{one.name}' of the first query is"
                     f" {one.kind.value}; make them the same, as in to_float(x)"
                 )
-                raise QueryError(message, parsed.text, *own.place)
+                raise refused(own, message)
             if one.scale != other.scale:
                 message = (
                     f"column '{other.name}' is {type_name(other.arrow)} here, and '{one.name}' of the first query is"
                     f" {type_name(one.arrow)}; make them the same, as in to_float(x)"
                 )
-                raise QueryError(message, parsed.text, *own.place)
+                raise refused(own, message)
     outputs = tuple(Output(field.name, Column(0, field.name, field.kind, field.scale)) for field in first)
-    return UnionQuery(streams, outputs, parsed.quality or Complete(), parsed.options)
+    return UnionQuery(streams, outputs, query.quality, query.options)
 
 
 def _with_typed_nulls(queries: Sequence[BoundQuery]) -> list[BoundQuery]:

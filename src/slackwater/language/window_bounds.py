@@ -9,27 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, pairwise, product
 
+from sqlglot import exp
+
 from slackwater.core.errors import QueryError
 from slackwater.core.time import Bounds, before, format_duration, window_of, within
 from slackwater.core.window_graph import UNBOUNDED, WindowGraph
 from slackwater.language.bound import StreamRef
-from slackwater.language.parsed import ParsedQuery
+from slackwater.language.nodes import Select, WindowForAll, WindowPath, refused
 from slackwater.language.scope import did_you_mean, matching
-from slackwater.language.window_clauses import StreamName, WindowForAll, WindowPath
 
 _Pair = tuple[int, int]
 
 
-def bind_bounds(parsed: ParsedQuery, streams: Sequence[StreamRef]) -> tuple[Bounds, ...]:
+def bind_bounds(select: Select, streams: Sequence[StreamRef]) -> tuple[Bounds, ...]:
     """The bounds of every alternative; none where all windows stand in brackets."""
-    if not parsed.windows:
+    if not select.windows:
         return ()
-    if len(streams) == 1:
-        message = "WINDOW and PATH are between the streams of a join; for one stream put the window in FROM"
-        raise QueryError(f"{message}, as in s [RANGE 1 MINUTE]", parsed.text, *parsed.windows[0].place)
-    reader = _Reader(parsed, streams)
+    reader = _Reader(select, streams)
     ranges = [window_of(s, stream.range, len(streams)) for s, stream in enumerate(streams) if stream.range is not None]
-    stated = [reader.ways(clause) for clause in parsed.windows]
+    stated = [reader.ways(clause) for clause in select.windows]
     alternatives = tuple(tuple(chain(*ranges, *chosen)) for chosen in product(*stated))
     graph = WindowGraph(len(streams), alternatives)
     if graph.apart is not None:
@@ -40,9 +38,8 @@ def bind_bounds(parsed: ParsedQuery, streams: Sequence[StreamRef]) -> tuple[Boun
 class _Reader:
     """Turns one clause after the other into bounds, and remembers what has been said about each pair."""
 
-    def __init__(self, parsed: ParsedQuery, streams: Sequence[StreamRef]) -> None:
-        self.text = parsed.text
-        self.places = [clause.place for clause in parsed.windows]
+    def __init__(self, select: Select, streams: Sequence[StreamRef]) -> None:
+        self.clauses = select.windows
         self.aliases = [stream.alias for stream in streams]
         self.said: dict[tuple[str, _Pair], int] = {}
 
@@ -50,7 +47,7 @@ class _Reader:
         """What a clause says; a path that may be walked both ways says one of two things."""
         count = len(self.aliases)
         if isinstance(clause, WindowForAll):
-            self._say("all", (0, 0), clause.size, clause.place)
+            self._say("all", (0, 0), clause.size, clause)
             return [tuple(bound for s in range(count) for bound in window_of(s, clause.size, count))]
         steps = list(zip(pairwise(self._path(clause)), clause.sizes, strict=True))
         for pair, size in steps:
@@ -67,31 +64,31 @@ class _Reader:
             at = self._position(name)
             if at in found:
                 message = f"{self.aliases[at]} is named twice here; a window is between different streams"
-                raise QueryError(message, self.text, *name.place)
+                raise refused(name, message)
             found.append(at)
         return found
 
-    def _position(self, name: StreamName) -> int:
-        found = matching(name.text, self.aliases)
+    def _position(self, name: exp.Identifier) -> int:
+        found = matching(name.name, self.aliases)
         if len(found) == 1:
             return self.aliases.index(found[0])
-        hint = did_you_mean(name.text, self.aliases) or f"; it has {', '.join(self.aliases)}"
-        raise QueryError(f"no stream '{name.text}' in FROM{hint}", self.text, *name.place)
+        hint = did_you_mean(name.name, self.aliases) or f"; it has {', '.join(self.aliases)}"
+        raise refused(name, f"no stream '{name.name}' in FROM{hint}")
 
     def _check(self, clause: WindowPath, pair: _Pair, size: int) -> None:
         if not clause.ordered:
-            self._say("apart", (min(pair), max(pair)), size, clause.place)
+            self._say("apart", (min(pair), max(pair)), size, clause)
         elif clause.reversible:
-            self._say("either way", (min(pair), max(pair)), size, clause.place)
+            self._say("either way", (min(pair), max(pair)), size, clause)
         else:
             opposite = self.said.get(("before", pair[::-1]))
             if opposite is not None:
                 first, then = (self.aliases[s] for s in pair)
                 message = f"{first} before {then} contradicts {then} before {first}, which stands here already"
-                raise QueryError(message, self.text, *clause.place)
-            self._say("before", pair, size, clause.place)
+                raise refused(clause, message)
+            self._say("before", pair, size, clause)
 
-    def _say(self, what: str, pair: _Pair, size: int, place: tuple[int, int]) -> None:
+    def _say(self, what: str, pair: _Pair, size: int, clause: WindowForAll | WindowPath) -> None:
         known = self.said.setdefault((what, pair), size)
         if known != size:
             whose = (
@@ -100,7 +97,7 @@ class _Reader:
             message = (
                 f"the window {whose} is {format_duration(known)} already, and cannot be {format_duration(size)} too"
             )
-            raise QueryError(message, self.text, *place)
+            raise refused(clause, message)
 
     def unconnected(self, graph: WindowGraph) -> QueryError:
         """What to say of a graph that leaves two streams as far apart as they like."""
@@ -111,4 +108,4 @@ class _Reader:
         ours, theirs = (", ".join(self.aliases[s] for s in some) for some in (near, rest))
         example = f"WINDOW ({self.aliases[newer]}, {self.aliases[older]}) = 5 SECONDS"
         message = f"no window connects {theirs} with {ours}; add one, as in {example}"
-        return QueryError(message, self.text, self.places[0][0], self.places[-1][1])
+        return refused(self.clauses[0], message, (self.clauses[0].place[0], self.clauses[-1].place[1]))

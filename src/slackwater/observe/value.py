@@ -340,7 +340,7 @@ class QueryProgress(Value):
         if seen is None:
             return None
         # It knows the language, which those that make progress do not need.
-        from slackwater.language.clauses import parse_quality
+        from slackwater.language.dialect import parse_quality
 
         return Outlook(
             timedelta(microseconds=seen.cap), seen.stated, seen.bound / seen.choices if seen.choices else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from slackwater.language.parsed import EXPLAIN_AS
+from slackwater.language.nodes import EXPLAIN_AS
 from slackwater.plan.graph import ROW, Detail, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan

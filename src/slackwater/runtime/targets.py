@@ -10,7 +10,7 @@ from dataclasses import replace
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, completed
 from slackwater.core.time import parse_duration
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.plan.fragments import learned
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for

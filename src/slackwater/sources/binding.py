@@ -17,7 +17,7 @@ from slackwater.core.schema import DIGITS, Schema, kind_of, type_name
 from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import BoundQuery, RowsQuery, streams_read
-from slackwater.language.statement import sources_of
+from slackwater.language.dialect import sources_of
 from slackwater.sources.files import schema_of
 
 

@@ -22,7 +22,7 @@ from slackwater.core.quality import Quality
 from slackwater.core.time import BEFORE_ALL
 from slackwater.core.values import total
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.observe.foreseen import as_reported
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import History
 from slackwater.runtime.follow import Source

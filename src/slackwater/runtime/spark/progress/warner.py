@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.observe.foreseen import reachable_again
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rejections import rejection_warning

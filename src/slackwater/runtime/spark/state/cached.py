@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
-from slackwater.language.clauses import parse_quality
+from slackwater.language.dialect import parse_quality
 from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.packing import FoldersRead

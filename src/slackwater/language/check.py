@@ -1,0 +1,283 @@
+"""What is parsed and not offered: one pass over the tree of a query, before any name is resolved.
+
+Invariant: whatever a text says that would not be looked at, or that does not go with the rest of it, is refused where
+it stands, never ignored. A stream has a window of time, or another one, or none; never two. The inputs of a join have
+windows that follow rates all or none: the sizes are kept in relation to one another, and what counts tuples of one
+input has nothing to say about the time that another one goes by.
+
+References: 001 §2.3.
+"""
+
+from __future__ import annotations
+
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Quality, Recall, RelativeError
+from slackwater.core.results import ISTREAM, RSTREAM
+from slackwater.core.time import format_duration
+from slackwater.language.groups import is_aggregation
+from slackwater.language.instant_windows import check_instants, over_instants
+from slackwater.language.kinds import KINDS
+from slackwater.language.nodes import (
+    Landmarks,
+    Rate,
+    Select,
+    Stream,
+    Window,
+    WindowForAll,
+    refused,
+    target_word,
+    why_no_slide,
+)
+
+OF_TARGETS = frozenset(
+    ("controller", "adaptation_interval", "granularity", "basic_window", "selectivity", "retrospect", "retention")
+)
+PUBLISHED = ("model", "pd")
+MOST_STREAMS = 8
+MOST_UNITED = 8
+_NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
+_NO_TARGET = (
+    "{} is not offered with {}: a late tuple would change all windows after it, so what it costs has no bound;"
+    " write DELAY, COMPLETE or NO WAIT"
+)
+_NOT_IN_A_CHAIN = (
+    "{} {} not offered in a query of several operators (sub-queries, UNION ALL, aggregates above joins); {}"
+)
+
+
+def check(query: Select) -> None:
+    """Refuse a query that is not offered."""
+    if over_instants(query):
+        check_instants(query)
+    else:
+        if _is_chained(query):
+            _check_chain(query)
+        _check_query(query, query.quality)
+    _check_options(query)
+
+
+def _is_chained(query: Select) -> bool:
+    """Whether a query takes several operators."""
+    nested = any(stream.query is not None for stream in query.streams)
+    return bool(query.united) or nested or (len(query.streams) > 1 and is_aggregation(query))
+
+
+def _check_chain(query: Select) -> None:
+    """Refuse windows of rows and landmark windows, and results that leave later, in a query of several operators.
+
+    Windows that follow rates may stand there: what comes from below is in order and never late.
+    """
+    for select in query.all_united:
+        if select.kind:
+            why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
+            raise refused(select, why, select.kind_place)
+        if select.to_stream is not None and select.out.kind != ISTREAM:
+            raise refused(select.to_stream, _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"))
+        for stream in select.streams:
+            what = _other(stream)
+            if what is not None and stream.window is not None:
+                raise refused(stream.window, _NOT_IN_A_CHAIN.format(what, "are", "write RANGE and a duration"))
+            if stream.query is not None:
+                _check_chain(stream.query)
+
+
+def _check_query(query: Select, quality: Quality) -> None:
+    if len(query.all_united) > MOST_UNITED:
+        message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(query.all_united)}"
+        raise refused(query.all_united[MOST_UNITED], message)
+    for select in query.all_united:
+        for stream in select.streams:
+            if stream.query is not None:
+                _check_query(stream.query, Complete())
+        # A target is for the whole query, and a union is asked for one below.
+        _check_select(select, quality if not query.united else Complete())
+
+
+def _check_select(select: Select, quality: Quality) -> None:
+    aggregation = is_aggregation(select)
+    if select.kind:
+        why = KINDS[select.kind].refusal(select, aggregation)
+        if why is not None:
+            raise why
+    rated = [stream for stream in select.streams if isinstance(stream.window, Rate)]
+    if rated:
+        _check_rates(select, rated, aggregation, quality)
+    elif select.match is not None:
+        raise refused(
+            select.match,
+            "MATCH TIME is for joins whose windows follow rates, as in a [RATE 10 SECONDS]; elsewhere write it as a"
+            " condition, as in WHERE abs(a.ts - b.ts) <= INTERVAL 5 SECONDS",
+        )
+    if select.windows and len(select.streams) == 1:
+        message = "WINDOW and PATH are between the streams of a join; for one stream put the window in FROM"
+        raise refused(select.windows[0], f"{message}, as in s [RANGE 1 MINUTE]")
+    _check_windows(select, aggregation)
+    _check_other_windows(select, aggregation, quality)
+    why_not = _leaving(select, aggregation, quality)
+    if why_not is not None and select.to_stream is not None:
+        raise refused(select.to_stream, why_not)
+
+
+def _check_windows(select: Select, aggregation: bool) -> None:
+    joined = len(select.streams) > 1
+    for clause in select.windows:
+        if isinstance(clause, WindowForAll) and clause.slide is not None:
+            why = _NO_SLIDE if not aggregation else why_no_slide(clause.slide, clause.size)
+            if why is not None:
+                raise refused(clause, why)
+    for stream in select.streams:
+        window = stream.window
+        if window is None:
+            if (joined and not select.windows) or (aggregation and not joined):
+                what = "a join" if joined else "an aggregate"
+                message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
+                raise refused(stream, message)
+        elif isinstance(window, Window):
+            if window.slide is not None and (joined or not aggregation):
+                hint = "; for an aggregate above it write WINDOW 5 SECONDS SLIDE 1 SECOND" if aggregation else ""
+                raise refused(window, _NO_SLIDE + hint, window.slide_place)
+            if aggregation and window.range <= 0:
+                raise refused(window, "the window of an aggregate must be longer than nothing")
+            why = None if window.slide is None else why_no_slide(window.slide, window.range, window.in_rows)
+            if why is not None:
+                raise refused(window, why, window.slide_place)
+
+
+def _other(stream: Stream) -> str | None:
+    """What a window of rows, or from tuple to tuple, is called."""
+    if isinstance(stream.window, Landmarks):
+        return "landmark windows"
+    return "windows of rows" if isinstance(stream.window, Window) and stream.window.in_rows else None
+
+
+def _check_other_windows(select: Select, aggregation: bool, quality: Quality) -> None:
+    """Refuse what windows of rows and landmark windows cannot go with."""
+    for stream in select.streams:
+        window, what = stream.window, _other(stream)
+        if window is None or what is None:
+            continue
+        if isinstance(window, Landmarks) and not aggregation:
+            message = "a landmark window is for aggregates; in a join write RANGE and a duration, or ROWS and a number"
+            raise refused(window, message)
+        if isinstance(quality, Recall | RelativeError):
+            raise _refused_target(select, _NO_TARGET.format(target_word(quality), what))
+        if select.windows:
+            message = f"{what} do not go with windows between streams, which are of time; write RANGE, or drop these"
+            raise refused(window, message)
+
+
+def _check_rates(select: Select, rated: list[Stream], aggregation: bool, quality: Quality) -> None:
+    """Refuse what windows that follow rates cannot go with."""
+    first = rated[0].window
+    assert isinstance(first, Rate), "it follows a rate"
+    if aggregation and len(select.streams) > 1:
+        message = (
+            "an aggregate above a join whose windows follow rates needs a window of time of its own, as in"
+            " SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE]"
+        )
+        raise refused(first, message)
+    if aggregation:
+        raise refused(first, "RATE is for joins; in an aggregate write RANGE and a duration, or ROWS and a number")
+    if len(select.streams) == 1:
+        raise refused(first, "RATE is for joins; a query of one stream without aggregates needs no window")
+    if select.windows:
+        message = (
+            "windows that follow rates do not go with windows between streams, which are of time; write RANGE, or drop"
+            " these and write MATCH TIME WITHIN and a duration"
+        )
+        raise refused(select.windows[0], message)
+    for stream in select.streams:
+        if not isinstance(stream.window, Rate):
+            message = (
+                f"RATE stands after every input of a join or after none, and {stream.alias} has none; write"
+                f" {stream.alias} [RATE 10 SECONDS], or RANGE after all"
+            )
+            raise refused(stream.window or stream, message)
+    for stream in rated:
+        if isinstance(stream.window, Rate) and stream.window.by_arrival != first.by_arrival:
+            message = "BY ARRIVAL stands after every input of a join or after none, since all are sampled together"
+            raise refused(stream.window, message)
+    if isinstance(quality, Recall | RelativeError):
+        message = (
+            f"{target_word(quality)} is not offered with windows that follow rates: they count tuples, so a late one"
+            " would change all windows after it, and what it costs has no bound; write DELAY, COMPLETE or NO WAIT"
+        )
+        raise _refused_target(select, message)
+
+
+def _leaving(select: Select, aggregation: bool, quality: Quality) -> str | None:
+    """Why results cannot leave as is asked; None if they can. ISTREAM is what a query without a word does."""
+    kind, every = select.out.kind, select.out.every
+    if kind == ISTREAM or (aggregation and kind == RSTREAM and every is None):
+        return None
+    if aggregation and every is not None:
+        return "EVERY is for joins; the answers of an aggregate come with its windows, as SLIDE says"
+    if kind == RSTREAM and every is None:
+        return "RSTREAM gives all results in force again and again; say how often, as in RSTREAM EVERY 1 SECOND"
+    if isinstance(quality, Recall | RelativeError):
+        return f"RECALL and ERROR are about results when they are made; with {kind} write DELAY, COMPLETE or NO WAIT"
+    if select.windows:
+        return f"{kind} needs one window for each stream; windows between streams do not say when a result ends"
+    for stream in select.streams:
+        if stream.window is None:
+            return f"{kind} needs a window, to know when a result ends, as in {stream.alias} [RANGE 5 SECONDS]"
+        if _other(stream) or isinstance(stream.window, Rate):
+            return f"{kind} needs windows of time, to know when a result ends; stream {stream.alias} has another one"
+    return None
+
+
+def _check_options(query: Select) -> None:
+    """Refuse options that say something about what the query does not have."""
+    settings, quality = query.settings, query.quality
+    if settings is None:
+        return
+    for name, place in settings.places.items():
+        why = _of_no_use(name, settings.options, quality)
+        if why is not None:
+            raise refused(settings, f"option {name} {why}; leave it out", place)
+    # The model counts delays in steps of g and windows in pieces of b; steps and pieces must fall together.
+    b, g = settings.options.basic_window, settings.options.granularity
+    if not isinstance(quality, Recall | RelativeError) or b % g == 0 or g % b == 0:
+        return
+    message = (
+        f"basic_window ({format_duration(b)}) must be a multiple of granularity ({format_duration(g)}) or divide it;"
+        f" write basic_window = {format_duration(g)}, or another multiple"
+    )
+    raise refused(settings, message, settings.places.get("basic_window") or settings.places["granularity"])
+
+
+def _of_no_use(name: str, options: Options, quality: Quality) -> str | None:
+    if not isinstance(quality, Recall | RelativeError):
+        if name not in OF_TARGETS:
+            return None
+        return f"is for WITH RECALL and WITH ERROR, where a slack is looked for, and this query is {quality}"
+    if name == "controller" and options.controller in PUBLISHED and quality.at_most is not None:
+        return f"is '{options.controller}', as published, and that knows no AT MOST"
+    if name == "selectivity" and isinstance(quality, RelativeError):
+        return "is for recall targets alone: an aggregate selects nothing"
+    if name == "selectivity" and options.controller != "model":
+        return "is for controller = 'model' alone"
+    if name == "retrospect" and isinstance(quality, Recall):
+        return "is for WITH ERROR alone: recall is measured over the period that RECALL states"
+    if name == "retrospect" and options.controller not in PUBLISHED:
+        return "is for controller = 'model' and 'pd', which look back so far"
+    return None
+
+
+def _refused_target(select: Select, message: str) -> QueryError:
+    assert select.target is not None, "a target is refused that is stated"
+    return refused(select.target, message)
+
+
+def check_aliases(select: Select) -> None:
+    """Refuse more entries of FROM than a join takes, and two of one name."""
+    if len(select.streams) > MOST_STREAMS:
+        message = f"a join takes 2 to {MOST_STREAMS} streams, not {len(select.streams)}"
+        raise refused(select.streams[MOST_STREAMS], message)
+    taken: set[str] = set()
+    for stream in select.streams:
+        if stream.alias in taken:
+            message = f"two streams in FROM are called '{stream.alias}'; name one otherwise with AS"
+            raise refused(stream, message, stream.alias_place)
+        taken.add(stream.alias)

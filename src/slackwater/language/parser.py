@@ -1,0 +1,358 @@
+"""Query text as a tree, before any name is resolved.
+
+A named sub-query, `WITH name AS (SELECT ...)` before the query that reads it, stands for what is in its parentheses, as
+if that were written where the name is read; read twice, it is two operators. It is known after its closing parenthesis,
+so no query reads itself. What no query reads is refused, for nobody would look at it.
+
+Invariant: every token of the text belongs to exactly one clause, or the query is refused; nothing is skipped over.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from slackwater.core.errors import QueryError
+from slackwater.language import unsupported
+from slackwater.language.clause_parser import WINDOW_WORDS, ClauseParser
+from slackwater.language.kinds import KINDS
+from slackwater.language.nodes import EXPLAIN_AS, Item, MatchTime, Named, Select, Stream, place_of, put, root_of
+from slackwater.language.scope import matching
+from slackwater.language.tokens import CLOSING, OPENING, is_name, word
+
+MOST_NESTED = 8
+"""How deep queries may stand in each other."""
+MOST_INPUTS = 32
+"""Streams that a query reads in all, sub-queries included."""
+_HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
+_SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"HAVING", "OPTIONS", "MATCH"}
+_JOINS = frozenset(("JOIN", "INNER", "CROSS"))
+_TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
+_WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
+_SECOND = (
+    "one query at a time; this is the beginning of a second. A file of several queries gives each of them a name:"
+    " CREATE QUERY name AS SELECT ..."
+)
+_OF_A_FILE = "CREATE QUERY names a query in a file of queries; one query by itself begins with SELECT"
+_NOT_AN_ALIAS = (
+    (_SOFT - WINDOW_WORDS - {"MATCH"})
+    | _JOINS
+    | _TARGETS
+    | _WINDOW_WORDS
+    | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+)
+
+
+class QueryParser(ClauseParser):
+    """Reads whole queries."""
+
+    def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+        """The one query of a text."""
+        self.begin(raw_tokens, sql)
+        self.named: dict[str, Named] = {}
+        """The sub-queries that have a name."""
+        self.read: set[str] = set()
+        """Those names that some query reads."""
+        self.extents: dict[int, tuple[int, int]] = {}
+        """By the identity of a named query: how deep it is, and how many streams it reads."""
+        return [self._statement()]
+
+    def _statement(self) -> Select:
+        explain = self._explain()
+        self._read_named()
+        query = self._query()
+        root_of(query, self.sql)
+        self._check_named(query)
+        start = self.peek()
+        if start is not None and self.accept("WITH"):
+            query.set("target", self.read_target(start))
+        if self.accept("OPTIONS"):
+            query.set("settings", self.read_settings())
+        query.set("explain", explain)
+        query.set("named", list(self.named.values()))
+        self._end()
+        return query
+
+    def _explain(self) -> str | None:
+        """EXPLAIN, or EXPLAIN (FORMAT name), in front of the query; None where the results are asked for."""
+        if not self.accept("EXPLAIN"):
+            return None
+        if not self.accept("(", "FORMAT"):
+            return EXPLAIN_AS[0]
+        form = self.word()
+        if form not in EXPLAIN_AS:
+            self.fail(f"EXPLAIN has the formats {' and '.join(EXPLAIN_AS)}")
+        self.take()
+        if not self.accept(")"):
+            self.fail("expected ) here, as in EXPLAIN (FORMAT JSON) SELECT ...")
+        return form
+
+    def _query(self) -> Select:
+        """SELECTs with UNION ALL between them."""
+        first = self._select()
+        united = []
+        while self.word() == "UNION":
+            if not self.accept("UNION", "ALL"):
+                self.fail(unsupported.clause("UNION") or "")
+            united.append(self._select())
+        first.set("united", united)
+        return first
+
+    def _select(self) -> Select:
+        if self.word() == "WITH":
+            self.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
+        if self.word() == "CREATE":
+            self.fail(_OF_A_FILE)
+        if not self.accept("SELECT"):
+            self.fail(unsupported.clause(self.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
+        first, behind = self._prev, self.peek()
+        select = Select(kind=next((kind for kind in KINDS if self.accept(kind)), ""))
+        if select.kind and behind is not None:
+            select.meta["kind"] = behind.start, behind.end + 1
+        select.set("to_stream", self.read_relation_to_stream())
+        items = self._list("SELECT needs columns to return", frozenset(), aliased=True)
+        select.set("items", [self._item(*one) for one in items])
+        if not self.accept("FROM"):
+            self.fail("expected FROM and the streams to read here")
+        select.set("streams", self._from())
+        windows, match = self._between()
+        if self.accept("WHERE"):
+            select.set("where", self._condition("WHERE", commas=False))
+            more, again = self._between(match)
+            windows, match = windows + more, match or again
+        select.set("windows", windows)
+        select.set("match", match)
+        if self.accept("GROUP", "BY"):
+            select.set("groups", [one for one, *_ in self._list("GROUP BY needs columns to group by", _SOFT)])
+        if self.accept("HAVING"):
+            select.set("having", self._condition("HAVING", commas=False))
+        return self.placed(select, first)
+
+    def _between(self, known: MatchTime | None = None) -> tuple[list[Any], MatchTime | None]:
+        """What is said about time between streams: window clauses and MATCH TIME, which stands once."""
+        windows, match = self.read_window_clauses(), None
+        while self.begins_match():
+            if known is not None or match is not None:
+                self.fail("MATCH TIME stands here already; it is said once")
+            match = self.read_match()
+            windows += self.read_window_clauses()
+        return windows, match
+
+    def _list(self, nothing: str, soft: frozenset[str], aliased: bool = False) -> list[tuple[exp.Expr, list[Token]]]:
+        """Comma-separated expressions up to the next clause, each with its tokens; brackets are kept whole."""
+        start, end, depth = self._index, self.clause_end(_HARD, soft), 0
+        cuts = [start - 1]
+        for at in range(start, end):
+            here = word(self._tokens[at])
+            depth += (here in ("(", "[")) - (here in (")", "]"))
+            if depth == 0 and here == ",":
+                cuts.append(at)
+        cuts.append(end)
+        for before, after in pairwise(cuts):
+            if after - before > 1:
+                continue
+            self._advance(end - self._index)
+            if after == end:
+                self.fail(nothing if len(cuts) == 2 else "something is missing after the last comma")
+            following = cuts[cuts.index(after) + 1]
+            self.fail(
+                "something is missing before this item", self._tokens[after + 1] if following - after > 1 else None
+            )
+        found = []
+        for before, after in pairwise(cuts):
+            self._advance(before + 1 - self._index)
+            tokens = self._tokens[before + 1 : after]
+            found.append((self.read_expression(after, aliased), tokens))
+        return found
+
+    def _item(self, node: exp.Expr, tokens: list[Token]) -> Item:
+        called = None
+        if isinstance(node, exp.Alias):
+            named = len(tokens) > 2 and word(tokens[-2]) == "AS"
+            if isinstance(node.this, exp.Literal) and not named:
+                self.fail("write AS before the name of a constant", tokens[-1])
+            node, called = node.this, node.args["alias"]
+        item = Item(node=node, called=called)
+        put(item, tokens[0].start, tokens[-1].end + 1)
+        return item
+
+    def _from(self) -> list[Stream]:
+        streams = [self._stream()]
+        while True:
+            if self.accept(","):
+                streams.append(self._stream())
+            elif self.accept("CROSS", "JOIN"):
+                streams.append(self._stream("CROSS JOIN"))
+                if self.word() == "ON":
+                    self.fail("CROSS JOIN takes no ON; write JOIN ... ON")
+            elif self.accept("JOIN") or self.accept("INNER", "JOIN"):
+                streams.append(self._stream("JOIN"))
+                if not self.accept("ON"):
+                    self.fail(unsupported.clause(self.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
+                streams[-1].set("on", self._condition("ON", commas=True))
+            else:
+                return streams
+
+    def _stream(self, join: str = ",") -> Stream:
+        first = self._curr
+        if self.word() == "(":
+            stream = Stream(join=join, reads=self._query_in_parentheses())
+        else:
+            stream = Stream(join=join, reads=self._stream_name())
+            stream.meta["query"] = self._named_query(stream.reads.name)
+        self.placed(stream, first)
+        called, window = self._alias(), self.read_window()
+        if called is None and window is not None:
+            called = self._alias()
+        if called is None and isinstance(stream.reads, Select):
+            self.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
+        stream.set("called", called)
+        stream.set("window", window)
+        return stream
+
+    def _stream_name(self) -> exp.Identifier:
+        if self.word() in ("LATERAL", "UNNEST") and (is_name(self.peek(1)) or self.word(1) == "("):
+            self.fail(unsupported.clause("LATERAL") or "")
+        name = self.name("the name of a stream")
+        if self.word() == ".":
+            self.fail("a stream's name has one part; put it in quotes if it has a dot in it")
+        if self.word() == "(":
+            self.fail(unsupported.function("window") or "")
+        return name
+
+    def _query_in_parentheses(self) -> Select:
+        opening = self.take()
+        if self.word() != "SELECT":
+            self.fail("in parentheses FROM takes a query, as in FROM (SELECT v FROM s) j")
+        query = self.read_query(opening)
+        self.accept(")")
+        return query
+
+    def read_query(self, opening: Token) -> Select:
+        """The query that stands in parentheses, up to the one that closes it."""
+        if self.inside == MOST_NESTED:
+            self.fail(f"queries may stand {MOST_NESTED} deep in each other, and this is one more", opening)
+        self.inside += 1
+        query = self._query()
+        if self.word() in ("WITH", "OPTIONS"):
+            self.fail(f"{self.word()} stands once, at the end of the whole query: one slack serves all of it")
+        if self.word() != ")":
+            self._refuse_rest("expected ')' and a name for the sub-query here")
+        self.inside -= 1
+        return query
+
+    def _alias(self) -> exp.Identifier | None:
+        if self.accept("AS"):
+            return self.name("another name for the stream")
+        begins_clause = self.begins_window_clause() or self.begins_match() or self._begins_rate()
+        if is_name(self.peek()) and self.word() not in _NOT_AN_ALIAS and not begins_clause:
+            return self.name("another name for the stream")
+        return None
+
+    def _begins_rate(self) -> bool:
+        """Whether a window that follows a rate comes next without its brackets, and not a stream called so."""
+        after = self.peek(1)
+        return self.word() == "RATE" and after is not None and after.token_type == TokenType.NUMBER
+
+    def _condition(self, clause: str, commas: bool) -> exp.Expr:
+        stop = self.clause_end(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
+        if stop == self._index:
+            self.fail(f"{clause} needs a condition")
+        tokens = self._tokens[self._index : stop]
+        depth = 0
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            depth += (word(before) in OPENING) - (word(before) in CLOSING)
+            if not depth and word(before) == "AND" and word(token) in WINDOW_WORDS and word(after) == "(":
+                self.fail(f"{word(token)} is a clause of its own, not a condition; leave out AND before it", before)
+        return self.read_expression(stop)
+
+    # Sub-queries that have a name.
+
+    def _read_named(self) -> None:
+        """All named sub-queries that come next, and not how long to wait."""
+        if self.word() != "WITH" or not is_name(self.peek(1)) or self.word(2) not in ("AS", "("):
+            return
+        self.take()
+        while True:
+            first = self._curr
+            name = self.name("the name of a sub-query")
+            if not self.accept("AS"):
+                self.fail("expected AS and a query in parentheses here; its columns are named in its SELECT list")
+            if matching(name.name, self.named):
+                self.fail(f"there is a sub-query '{name.name}' already; call this one otherwise", first)
+            if self.word() != "(" or self.word(1) != "SELECT":
+                self.fail("expected a query in parentheses here, as in WITH j AS (SELECT v FROM s)")
+            query = self._query_in_parentheses()
+            self.named[name.name] = self.placed(Named(called=name, query=query), first)
+            # Those it reads are known, so this goes no deeper than the query itself.
+            self._check_extent(query, as_name=True)
+            if not self.accept(","):
+                return
+
+    def _named_query(self, name: str) -> Select | None:
+        """The sub-query that a name in FROM stands for, if it does."""
+        found = matching(name, self.named)
+        if len(found) != 1:
+            return None
+        self.read.add(found[0])
+        return self.named[found[0]].query
+
+    def _check_named(self, query: Select) -> None:
+        """Refuse names that nothing reads, and what becomes too deep or too much where names stand for queries."""
+        for name, one in self.named.items():
+            if name not in self.read:
+                raise QueryError(f"no query reads '{name}'; leave it out", self.sql, *place_of(one.called))
+        if self.named:
+            self._check_extent(query)
+
+    def _check_extent(self, query: Select, as_name: bool = False) -> None:
+        """Refuse what is too deep or too much; what stands for a name is at least one deeper where it is read."""
+        place = place_of(next(iter(self.named.values())).called)
+        deep, streams = self._extent(query)
+        deep += as_name
+        if deep > MOST_NESTED + 1:
+            message = f"queries may stand {MOST_NESTED} deep in each other, and with these names it is {deep - 1}"
+            raise QueryError(message, self.sql, *place)
+        if streams > MOST_INPUTS:
+            message = f"a query reads at most {MOST_INPUTS} streams in all, and with these names it is {streams}"
+            raise QueryError(message, self.sql, *place)
+
+    def _extent(self, query: Select) -> tuple[int, int]:
+        """How deep a query is, and how many streams it reads; a query under several names is looked at once."""
+        if id(query) not in self.extents:
+            inside = [stream.query for select in query.all_united for stream in select.streams]
+            inside += [member for select in query.all_united for member in select.members]
+            below = [(0, 1) if one is None else self._extent(one) for one in inside]
+            self.extents[id(query)] = 1 + max(deep for deep, _ in below), sum(streams for _, streams in below)
+        return self.extents[id(query)]
+
+    # What stands behind a query.
+
+    def _end(self) -> None:
+        self.accept(";")
+        if self.peek() is None:
+            return
+        if self.word(-1) == ";":
+            self.fail(_SECOND)
+        self._refuse_rest()
+
+    def _refuse_rest(self, otherwise: str | None = None) -> NoReturn:
+        """Refuse what stands behind a query, with what is wrong about it."""
+        known = unsupported.clause(self.word())
+        if self.word() == "UNION" and self.word(1) == "ALL":
+            known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
+        if self.word() in _TARGETS:
+            known = f"write WITH before {self.word()}"
+        if self.word() in _WINDOW_WORDS or self._begins_rate():
+            known = "a window stands in brackets after its stream, as in s [RANGE 5 SECONDS]"
+        if self.begins_window_clause() or self.begins_match():
+            known = f"{self.word()} cannot stand here; it stands before or after WHERE"
+        if known is None and self.word() in ("WHERE", "GROUP", "HAVING", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
+            order = "SELECT, FROM, WHERE, GROUP BY, HAVING, WITH, OPTIONS"
+            known = f"{self.word()} cannot stand here; the order is {order}, each once"
+        token = self.peek()
+        strange = "" if token is None else f"did not expect '{self.sql[token.start : token.end + 1]}' here"
+        self.fail(known or otherwise or strange)
