@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from functools import partial
+from typing import Any
 
 from slackwater.core.batch import Batch
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
@@ -45,7 +46,7 @@ class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
     def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream) -> None:
-        self._spec = spec.made_by if isinstance(spec, RelationToStream) else spec
+        self._spec: Any = spec.made_by if isinstance(spec, RelationToStream) else spec
         self._out = isinstance(spec, RelationToStream)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams

@@ -16,8 +16,8 @@ from slackwater.core.state import Emission, Observation
 from slackwater.disorder.controllers import SlackController
 from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.contract import OperatorSpec
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.contract import GraphNode, OperatorSpec
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
@@ -149,6 +149,7 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
             return truth(made_by, batch)
+        assert isinstance(made_by, WindowJoin)
         return oracle_relation_to_stream(spec, oracle_join(made_by, batch).elements(), _times(tuples_of(batch)))
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate(spec, batch)
@@ -192,6 +193,7 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
             return expected(made_by, released)
+        assert isinstance(made_by, WindowJoin)
         steps = list(released)
         made = (result for result, _ in oracle_join_processing(made_by, steps))
         return oracle_relation_to_stream(spec, made, _times(step.tuple for step in steps))
@@ -227,7 +229,7 @@ def results_of_graph(spec: OperatorGraph, made: Iterable[Made]) -> Results:
 
 
 def _as_graph(spec: StreamUnion) -> OperatorGraph:
-    return OperatorGraph((GraphNode(spec, tuple(range(spec.streams))),), spec.streams, spec.rows)
+    return OperatorGraph((GraphNode(spec, tuple(range(spec.streams))),), spec.rows)
 
 
 def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:

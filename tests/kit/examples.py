@@ -27,9 +27,9 @@ from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
-from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.distinct import StreamDistinct
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.handing import Handing, PanePartials
 from slackwater.operators.inputs import from_node
 from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
@@ -271,7 +271,7 @@ def _graphs_of_operators() -> Iterator[Example]:
                     (from_node(0),),
                 ),
             ),
-            2, ROWS,
+            ROWS,
         ),
     )  # fmt: skip
     counts = WindowAggregate(6, 3, (K,), (AggregateSpec("COUNT"), AggregateSpec("MAX", L)), ROWS)
@@ -281,13 +281,13 @@ def _graphs_of_operators() -> Iterator[Example]:
     with_counts = replace(_join((7, 4), Equality(0, L, 1, K)), emit=((0, V), (0, K), (1, ROW)))
     yield Example(
         "join of an aggregate and a stream",
-        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (from_node(0), 0))), 2, ROWS),
+        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (from_node(0), 0))), ROWS),
     )
     by_window = Projection((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
     of_counts = WindowAggregate(12, None, (), (AggregateSpec("MAX", L), AggregateSpec("COUNT_DISTINCT", K)), ROWS)
     yield Example(
         "aggregate of aggregates",
-        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (from_node(0),))), 1, ROWS),
+        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (from_node(0),))), ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
     computed = Projection(
@@ -305,7 +305,7 @@ def _graphs_of_operators() -> Iterator[Example]:
                 GraphNode(StreamUnion(2, 2, ROWS), (from_node(0), from_node(1)), united),
                 GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (from_node(2), 3)),
             ),
-            4, ROWS,
+            ROWS,
         ),
     )  # fmt: skip
 
@@ -336,10 +336,7 @@ def operator_specs() -> set[type]:
 
 
 def _is_spec(candidate: type) -> bool:
-    if not is_dataclass(candidate) or isabstract(candidate) or not callable(getattr(candidate, "build", None)):
-        return False
-    members = {*dir(candidate), *candidate.__dataclass_fields__}
-    return {name for name in vars(OperatorSpec) if not name.startswith("_")} <= members
+    return is_dataclass(candidate) and issubclass(candidate, OperatorSpec) and not isabstract(candidate)
 
 
 def specs_without_example() -> list[str]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from slackwater.core.batch import Batch
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.contract import GraphNode
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion

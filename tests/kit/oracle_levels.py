@@ -10,7 +10,8 @@ from itertools import product
 
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
+from slackwater.operators.contract import GraphNode, OperatorSpec
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
@@ -49,7 +50,7 @@ def above(below: GraphNode, made: Sequence[Made], number: int) -> Iterator[Tuple
             yield e
 
 
-def _made_of(spec: NodeSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
+def _made_of(spec: OperatorSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
     if isinstance(spec, WindowAggregate):
         yield from OpenWindows(spec, inputs[0]).up_to(None)
     elif isinstance(spec, StreamUnion):

@@ -17,8 +17,9 @@ from slackwater.core.results import ADAPTIVE, FILTER, SYNC
 from slackwater.core.time import MINUTE, SECOND
 from slackwater.figures.plan import draw_plan, placed
 from slackwater.language.bind import Bound, bind
+from slackwater.operators.description import Detail
 from slackwater.plan.explain import JSON, as_json, as_tree, explain
-from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
+from slackwater.plan.graph import ROW, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import PhysicalPlan

@@ -9,7 +9,6 @@ from slackwater.core.errors import UsageError
 from slackwater.language.bind import bind
 from slackwater.operators.graph import OperatorGraph
 from slackwater.plan.explain import explain
-from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.sources.files import schema_of
@@ -27,7 +26,7 @@ def planned(query: str, **options: bool) -> PhysicalPlan:
 def key_of(query: str) -> list[str] | None:
     """The column of every input that a query is cut by."""
     physical = planned(query)
-    routes = shard_keys_of(physical)
+    routes = physical.operator.shard_rows
     if routes is None:
         return None
     names = [{row: name for name, _, row in one.columns} for one in physical.inputs]

@@ -23,7 +23,6 @@ from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
-from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected, OrderCost, RateInput, cost_of
@@ -141,7 +140,7 @@ def test_names_of_carried_columns_never_collide() -> None:
 def test_windows_that_follow_rates_keep_a_query_in_one_shard_wherever_they_stand() -> None:
     inside = "SELECT a.k AS k FROM a [RATE 1 s], b [RATE 1 s] MATCH TIME WHERE a.k = b.k"
     for query in (inside, f"SELECT k, COUNT(*) AS n FROM ({inside}) j [1 s] GROUP BY k"):
-        assert shard_keys_of(planned(query)) is None
+        assert planned(query).operator.shard_rows is None
         assert "one shard" in explain(planned(query))
 
 

@@ -25,14 +25,13 @@ from slackwater.core.batch import Words
 from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.core.time import HOUR
-from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import PhysicalPlan
 
 
 def keys_of(plan: PhysicalPlan) -> tuple[tuple[int, ...], ...] | None:
     """Where all that links the streams is a key that each of them has: the rows of its parts, per stream; else None."""
-    spec = plan.operator
-    if not isinstance(spec, WindowJoin) or spec.conditions or spec.graph is not None or spec.streams < 2:
+    spec = plan.operator.as_join
+    if spec is None or spec.conditions or spec.graph is not None or spec.streams < 2:
         return None
     whole = [set(range(one.rows)) for one in plan.inputs]
     exact = [{row for _, kind, row in one.columns if kind is not Kind.FLOAT} & rows for one, rows in
@@ -80,8 +79,7 @@ class KeyedJoin:
     @staticmethod
     def of(history: History, plan: PhysicalPlan, keys: tuple[tuple[int, ...], ...]) -> KeyedJoin:
         """Bring the tuples into order."""
-        assert isinstance(plan.operator, WindowJoin)
-        return KeyedJoin(history, np.array(plan.operator.windows, np.int64), group(history, _words(history, keys)))
+        return KeyedJoin(history, np.array(plan.windows, np.int64), group(history, _words(history, keys)))
 
     def count(self, tally: Tally) -> None:
         """Count all results, and those that slacks lose."""

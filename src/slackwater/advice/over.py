@@ -27,8 +27,6 @@ from slackwater.core.quality import NoWait, RelativeError
 from slackwater.core.time import MILLISECOND, SECOND, format_duration
 from slackwater.disorder.cutting import Epochs
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, streams_read
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.planned import plan_over
 from slackwater.sources.replay import Replay, replay
@@ -71,14 +69,13 @@ def advise_over(
     if asked.spark:
         cut = MICRO_BATCH if asked.epochs.each_tuple else asked.epochs
         dropping = Dropping.of(plan, arrivals, cut, history)
-    of = _of_join if isinstance(plan.operator, WindowJoin) else _of_windows
+    of = _of_windows if plan.operator.windowed else _of_join
     return of(query, plan, arrivals, history, asked, dropping)
 
 
 def _of_join(
     query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
 ) -> Advice:
-    assert isinstance(plan.operator, WindowJoin)
     grid, names = _grid(history, history.most, asked), _names(query)
     tally = Tally.of(grid, history.streams, len(history.batch))
     dropped = None if dropping is None else Tally.of(_grid(history, dropping.most, asked), history.streams, 0)
@@ -99,7 +96,7 @@ def _of_join(
     by_hour = {
         hour: _recall(grid, tally.by_hour[hour], int(true)) for hour, true in enumerate(tally.true_by_hour) if true
     }
-    cost = JoinCost(history, tally.made, np.array(plan.operator.windows, np.int64))
+    cost = JoinCost(history, tally.made, np.array(plan.windows, np.int64))
     points = []
     for slack in _shown(curve, asked.slacks):
         lost = {name: 1 - one.at(slack) for name, one in by_stream.items()}
@@ -118,12 +115,13 @@ def _of_windows(
     query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
 ) -> Advice:
     assert isinstance(query, AggregateQuery)
-    assert isinstance(plan.operator, WindowAggregate)
+    aggregate = plan.operator.as_panes
+    assert aggregate is not None, "checked by `check_supported`"
     bound = asked.error
     if bound is None:
         bound = query.quality.bound if isinstance(query.quality, RelativeError) else USUAL_ERROR
     bounds = (bound, *(one for one in ERRORS if one != bound))
-    windows = Windows(history, query, plan.operator, arrivals.codebook)
+    windows = Windows(history, query, aggregate, arrivals.codebook)
     tally = WindowTally(_grid(history, history.most, asked), bounds)
     windows.count(tally)
     (name,) = _names(query)

@@ -13,7 +13,8 @@ from textwrap import wrap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
+from slackwater.operators.description import Detail
+from slackwater.plan.graph import ROW, NodeKind, PlanGraph, PlanNode
 
 COLOURS = {
     NodeKind.SOURCE: "#dfe7f3",

@@ -11,10 +11,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.core.batch import Words
 from slackwater.core.engines import EnginesSeen
+from slackwater.core.quality import Quality
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.meters import AnswerLog, Ledger, LedgerTerms, Watched
@@ -22,9 +24,17 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate.shared.store import PaneReader
+from slackwater.operators.description import Described, Shown
+from slackwater.operators.join.bands import Band
 from slackwater.operators.output import Output
+from slackwater.operators.projection import Projection
 from slackwater.operators.stages import DirectStage, Stages
-from slackwater.operators.state_size import WindowContents
+from slackwater.operators.state_size import NodeSpec, OfInput, Weights, WindowContents
+
+if TYPE_CHECKING:
+    from slackwater.operators.aggregate.operator import WindowAggregate
+    from slackwater.operators.instant.spec import InstantRelation
+    from slackwater.operators.join.operator import WindowJoin
 
 
 class ResizeLog(Protocol):
@@ -125,20 +135,60 @@ PLAIN = BuildContext()
 """For specs that read no text."""
 
 
-class PlannedSpec(ABC):
-    """The frozen spec of an operator, with everything that a plan asks of it, so that no part of the plan tests its
-    type. By default it reads one stream, in order."""
+@dataclass(frozen=True)
+class GraphNode:
+    """One operator of a graph. `inputs` are raw streams, or nodes below (`operators.inputs`)."""
 
-    rows: int
-    """Word rows of a tuple."""
+    operator: OperatorSpec
+    inputs: tuple[int, ...]
+    outlet: Projection | None = None
+    """How its results become tuples of the node that reads them; None for the last node."""
+
+
+class WithoutKey(Enum):
+    """How tuples that no key tells apart may still be spread over shards."""
+
+    NOT = auto()
+    """Not at all: any two may have to meet."""
+    FREELY = auto()
+    """In any way: no two have to meet."""
+    BY_COMBINATION = auto()
+    """In any way that brings the members of every combination together in one shard."""
+    AS_PARTIALS = auto()
+    """In any way: partial results of the shards are combined in one."""
+
+
+KeyClass = tuple[dict[int, int], list[int]]
+"""What is equal in all tuples that meet at an operator: per input its row, and the result columns that hold it."""
+
+
+class OperatorSpec(ABC):
+    """The frozen spec of an operator, with everything that a plan and a runtime ask of it, so that nothing tests its
+    type. By default it reads one stream, in order, and has no window."""
+
+    if TYPE_CHECKING:  # A field of most specs, which a property here would be taken for the default of.
+
+        @property
+        def rows(self) -> int:
+            """Word rows of a tuple."""
 
     @property
     def streams(self) -> int:
         return 1
 
     @property
+    def all_nodes(self) -> tuple[GraphNode, ...]:
+        """The operators that it consists of, each behind those it reads: one by itself is a graph of one node."""
+        return (GraphNode(self, tuple(range(self.streams))),)
+
+    @property
     def needs_order(self) -> bool:
         return True
+
+    @property
+    def external_sync(self) -> bool:
+        """Whether its operator synchronizes its streams itself, so that the release in front applies slack alone."""
+        return False
 
     @property
     def windowed(self) -> bool:
@@ -146,37 +196,109 @@ class PlannedSpec(ABC):
         return False
 
     @property
+    def windows_joined(self) -> tuple[int, ...]:
+        """The windows of a join, one for each stream."""
+        return ()
+
+    @property
+    def count_only(self) -> bool:
+        """Whether results are only counted."""
+        return False
+
+    @property
+    def watched(self) -> Watched | None:
+        """What a slack controller must know to judge answers, if it has answers that can be wrong."""
+        return None
+
+    @property
+    def pane_partials(self) -> WindowAggregate | None:
+        """The aggregate whose partial results its tuples may travel as, if they may."""
+        return None
+
+    @property
+    def as_join(self) -> WindowJoin | None:
+        """Itself, where one operator joins all its streams."""
+        return None
+
+    @property
+    def as_panes(self) -> WindowAggregate | None:
+        """Itself, where it aggregates panes of time."""
+        return None
+
+    @property
+    def as_relations(self) -> InstantRelation | None:
+        """Itself, where it is a tree of relational operators that engines are chosen for."""
+        return None
+
+    @property
+    def resize_at_first(self) -> Resize | None:
+        """The windows that are in force before anything is known, where windows follow rates."""
+        return None
+
+    @property
     def identity(self) -> object:
         """What its results depend on; the same may be computed in several ways."""
         return self
 
     @property
-    def kept(self) -> object:
-        """What the shape and meaning of its state depend on."""
-        return self.identity
+    def state_identity(self) -> object:
+        """What the shape and meaning of its state depend on; itself, where that is everything about it."""
+        return self
+
+    def learning_key(self, quality: Quality) -> str:
+        """What of it two queries must share, for one to go on with what the controller of the other has learned."""
+        return ""
+
+    @property
+    def one_shard(self) -> str | None:
+        """Why it must see the tuples of all keys, and so runs in one shard; None where a key may spread it."""
+        return None
 
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
         """Per input, the rows in which tuples that can meet are equal; None where any two can meet."""
         return None
 
+    @property
+    def key_classes(self) -> list[KeyClass]:
+        """The keys that all tuples that meet have in common, one by one; a graph follows them from node to node."""
+        return []
+
+    @property
+    def without_key(self) -> WithoutKey:
+        """How it may be spread where it has no key."""
+        return WithoutKey.NOT
+
+    def bands_for_tiles(self, times: bool) -> list[Band]:
+        """What conditions say about how near to each other two columns are; of times only where that is asked for."""
+        return []
+
+    def with_times(self) -> OperatorSpec:
+        """The same with what `held_until` asks for behind its columns. Only results that a query may hold have that."""
+        raise NotImplementedError
+
+    def held_until(self, made: Output) -> Words:
+        """The last instant that each result of `with_times` is in force."""
+        raise NotImplementedError
+
+    def without_times(self, made: Output) -> tuple[Words, ...]:
+        """The columns of results of `with_times` as its own operator has them."""
+        return tuple(made.columns)
+
     @abstractmethod
-    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
-        """What EXPLAIN says about it, as text and as attributes, given its inputs and the name of every row of one."""
+    def describe(self, shown: Shown) -> Described:
+        """What EXPLAIN says about it."""
+
+    def describe_node(self, shown: Shown, number: int) -> tuple[Described, tuple[str, ...]]:
+        """What EXPLAIN says about one of its nodes, and what it calls the inputs of that node."""
+        return self.describe(shown), shown.aliases
+
+    def weights(self, inputs: Sequence[Sequence[OfInput]]) -> Weights:
+        """What its windows are called, and what their tuples are made of, given the inputs of every node. Where a plan
+        knows its nodes by the whole alone, those are the inputs of the whole."""
+        (own,) = inputs
+        return (NodeSpec(" ⨝ ".join(one.label for one in own), tuple(own)),)
 
     @abstractmethod
-    def build(self, context: BuildContext = PLAIN) -> Operator:
-        """Build the operator, which holds the mutable state."""
-
-
-class OperatorSpec(Protocol):
-    """The frozen spec of an operator."""
-
-    @property
-    def streams(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def needs_order(self) -> bool: ...
     def build(self, context: BuildContext = PLAIN) -> Operator:
         """Build the operator, which holds the mutable state."""

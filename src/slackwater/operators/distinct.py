@@ -7,9 +7,8 @@ row that stands for it may be out already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,13 +18,14 @@ from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
 
 @dataclass(frozen=True)
-class StreamDistinct(PlannedSpec):
+class StreamDistinct(OperatorSpec):
     """Spec: the window, and the rows of a tuple that are compared. Output columns: these rows."""
 
     range: int
@@ -36,11 +36,16 @@ class StreamDistinct(PlannedSpec):
     def shard_rows(self) -> tuple[tuple[int, ...], ...]:
         return (self.columns,)
 
-    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
-        (stream,), columns = aliases, [name(0, row) for row in self.columns]
+    @property
+    def state_identity(self) -> object:
+        return self.range, self.columns, self.rows
+
+    def describe(self, shown: Shown) -> Described:
+        (stream,), columns = shown.aliases, [shown.name(0, row) for row in self.columns]
         label = f"distinct {', '.join(columns)} of {stream} within {format_duration(self.range)}, in event-time order"
         windows = {stream: {"range_us": self.range, "slide_us": None}}
-        return label, {"operator": "distinct", "windows": windows, "keys": columns}
+        attributes = {"streams": [stream], "needs_order": True, "operator": "distinct", "windows": windows}
+        return Described(label, attributes | {"keys": columns})
 
     def build(self, context: BuildContext = PLAIN) -> DistinctOperator:
         return DistinctOperator(self)

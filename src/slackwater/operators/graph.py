@@ -11,37 +11,26 @@ References: 000 §1 (ordered output makes operators composable), 004 §2.1.2, §
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import product
 
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.operators.contract import PLAIN, BuildContext, GraphNode, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.handing import Handing
-from slackwater.operators.inputs import from_node
-from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.inputs import from_node, node_of, reads_node
 from slackwater.operators.projection import Projection
-from slackwater.operators.union import StreamUnion
-
-NodeSpec = WindowJoin | WindowAggregate | StreamUnion | Handing
+from slackwater.operators.state_size import NodeSpec, OfInput, Weights
 
 
 @dataclass(frozen=True)
-class GraphNode:
-    """One operator. `inputs` are raw streams, or nodes below (`operators.inputs`)."""
-
-    operator: NodeSpec
-    inputs: tuple[int, ...]
-    outlet: Projection | None = None
-    """How its results become tuples of the node that reads them; None for the last node."""
-
-
-@dataclass(frozen=True)
-class OperatorGraph:
+class OperatorGraph(OperatorSpec):
     """Spec of a graph; its output columns are those of its last node."""
 
     nodes: tuple[GraphNode, ...]
     """Each behind those it reads."""
-    streams: int
     rows: int
     """Word rows of a raw tuple."""
 
@@ -51,17 +40,64 @@ class OperatorGraph:
         assert sorted(read) == sorted(wanted), "every stream and every node is read once"
 
     @property
-    def top(self) -> NodeSpec:
+    def streams(self) -> int:
+        return sum(not reads_node(one) for node in self.nodes for one in node.inputs)
+
+    @property
+    def all_nodes(self) -> tuple[GraphNode, ...]:
+        return self.nodes
+
+    @property
+    def top(self) -> OperatorSpec:
         """The operator that makes the results."""
         return self.nodes[-1].operator
 
     @property
-    def count_only(self) -> bool:
-        return False
+    def external_sync(self) -> bool:
+        return True
 
     @property
-    def needs_order(self) -> bool:
-        return True
+    def windowed(self) -> bool:
+        return self.top.windowed
+
+    def learning_key(self, quality: Quality) -> str:
+        # Rows are followed through all operators, so all of them must be what they were.
+        followed = isinstance(quality, Recall | RelativeError)
+        return sha256(repr(self).encode()).hexdigest() if followed else ""
+
+    @property
+    def one_shard(self) -> str | None:
+        return next((node.operator.one_shard for node in self.nodes if node.operator.one_shard), None)
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        keys = keys_of_nodes(self.nodes)[-1]
+        if self.one_shard or not keys:
+            return None
+        return tuple((keys[0].rows[stream],) for stream in range(self.streams))
+
+    def describe(self, shown: Shown) -> Described:
+        return self.top.describe(shown)
+
+    def weights(self, inputs: Sequence[Sequence[OfInput]]) -> Weights:
+        """Nodes by the way to them from the last one; a window by that of its node and its alias there."""
+        paths: dict[int, tuple[str, ...]] = {len(self.nodes) - 1: ()}
+        for number in reversed(range(len(self.nodes))):
+            for one, read in zip(inputs[number], self.nodes[number].inputs, strict=True):
+                if reads_node(read):
+                    paths[node_of(read)] = (*paths[number], one.label)
+        weights: list[NodeSpec] = []
+        for number, node in enumerate(self.nodes):
+            own = []
+            for one, read in zip(inputs[number], node.inputs, strict=True):
+                members = one.members
+                if reads_node(read):
+                    below = [member for given in weights[node_of(read)].inputs for member in given.members]
+                    members = tuple(replace(m, words=b.words) for m, b in zip(members, below, strict=False))
+                own.append(OfInput(".".join((*paths[number], one.label)), members, one.words))
+            label = ".".join(paths[number]) or " ⨝ ".join(one.label for one in inputs[number])
+            weights.append(NodeSpec(label, tuple(own)))
+        return tuple(weights)
 
     def build(self, context: BuildContext = PLAIN) -> GraphOperator:
         return GraphOperator(
@@ -75,3 +111,37 @@ class OperatorGraph:
                 for node in self.nodes
             ],
         )
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that everything under a node can be told apart by: its row in each raw stream, and the result columns of
+    the node that hold it."""
+
+    rows: dict[int, int]
+    columns: frozenset[int] = field(default_factory=frozenset)
+
+
+def keys_of_nodes(nodes: Sequence[GraphNode]) -> list[list[Key]]:
+    """Of every node of a graph the keys of all that is under it."""
+    keys: list[list[Key]] = []
+    for node in nodes:
+        keys.append([])
+        for rows, columns in node.operator.key_classes:
+            per_input = [
+                _at_input(one, rows[at], keys, nodes[node_of(one)].outlet if reads_node(one) else None)
+                for at, one in enumerate(node.inputs)
+            ]
+            for chosen in product(*per_input):
+                of_streams = {stream: row for key in chosen for stream, row in key.rows.items()}
+                keys[-1].append(Key(of_streams, frozenset(columns)))
+                break
+    return keys
+
+
+def _at_input(one: int, row: int, keys: list[list[Key]], projection: Projection | None) -> list[Key]:
+    """The keys that stand in a row of an input: of a raw stream, or of a node whose results carry one there."""
+    if projection is None:
+        return [Key({one: row})]
+    sources = {carried.source for carried in projection.carried if carried.row == row and carried.source is not None}
+    return [key for key in keys[node_of(one)] if key.columns & sources]

@@ -10,7 +10,7 @@ one had when the epoch began. So nothing is kept here, and nothing is decided he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import PANE, all_partials_of
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
@@ -30,7 +31,7 @@ PARTIALS = -1
 
 
 @dataclass(frozen=True)
-class Handing(PlannedSpec):
+class Handing(OperatorSpec):
     """Spec: hands on the tuples of so many inputs. Output columns: the input of each, then its words."""
 
     inputs: int
@@ -40,22 +41,27 @@ class Handing(PlannedSpec):
     def streams(self) -> int:
         return self.inputs
 
-    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
-        return f"hand on {', '.join(aliases)}", {"operator": "handing"}
+    def describe(self, shown: Shown) -> Described:
+        return Described(f"hand on {', '.join(shown.aliases)}", {"operator": "handing"})
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         return HandingOperator(self)
 
 
 @dataclass(frozen=True)
-class PanePartials(PlannedSpec):
+class PanePartials(OperatorSpec):
     """Spec: hands on partials of the tuples of a stream, as an aggregate makes them. Output columns: PARTIALS, then the
     words of partials; or 0, then those of late tuples."""
 
     aggregate: WindowAggregate
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def pane_partials(self) -> WindowAggregate | None:
+        """The aggregate, where it has partials."""
+        return self.aggregate.pane_partials
+
+    @property
+    def rows(self) -> int:
         return self.aggregate.rows
 
     @property
@@ -66,8 +72,8 @@ class PanePartials(PlannedSpec):
     def windowed(self) -> bool:
         return True
 
-    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
-        return f"partials of {', '.join(aliases)}", {"operator": "partials"}
+    def describe(self, shown: Shown) -> Described:
+        return Described(f"partials of {', '.join(shown.aliases)}", {"operator": "partials"})
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         return PanePartialsOperator(self)

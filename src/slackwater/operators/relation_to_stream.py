@@ -14,17 +14,16 @@ References: 004 §2.1.2 (Istream, Dstream, Rstream).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.core.batch import TS, Words
+from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.contract import PLAIN, BuildContext, Operator
-from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 
@@ -34,10 +33,10 @@ SINCE, UNTIL, COLUMNS = range(3)
 
 
 @dataclass(frozen=True)
-class RelationToStream:
+class RelationToStream(OperatorSpec):
     """Spec: the operator that makes results, and how they leave: at every multiple of `every`, or (0) when they end."""
 
-    made_by: WindowJoin | WindowAggregate
+    made_by: OperatorSpec
     every: int = 0
 
     @property
@@ -52,13 +51,11 @@ class RelationToStream:
     def needs_order(self) -> bool:
         return self.made_by.needs_order
 
+    def describe(self, shown: Shown) -> Described:
+        return self.made_by.describe(shown)
+
     def build(self, context: BuildContext = PLAIN) -> RelationToStreamOperator:
-        made_by = self.made_by
-        if isinstance(made_by, WindowAggregate):
-            return RelationToStreamOperator(self, made_by.build(context))
-        # The members' times say how long a result is in force; they are taken off again.
-        times = tuple((stream, TS) for stream in range(made_by.streams))
-        return RelationToStreamOperator(self, replace(made_by, emit=made_by.emit + times).build(context))
+        return RelationToStreamOperator(self, self.made_by.with_times().build(context))
 
 
 class RelationToStreamOperator(Operator):
@@ -90,12 +87,8 @@ class RelationToStreamOperator(Operator):
 
     def _in_force(self, made: Output) -> Words:
         """Results with the first and the last instant they are in force."""
-        by = self.spec.made_by
-        if isinstance(by, WindowAggregate):
-            return np.vstack([made.ts, made.ts + by.grid.slide - 1, *made.columns])
-        own = len(by.emit)
-        until = np.min([ts + size for ts, size in zip(made.columns[own:], by.windows, strict=True)], axis=0)
-        return np.vstack([made.ts, until, *made.columns[:own]])
+        made_by = self.spec.made_by
+        return np.vstack([made.ts, made_by.held_until(made), *made_by.without_times(made)])
 
     def _due(self, chunk: Words, watermark: int) -> tuple[Words, Words]:
         """What leaves a chunk before or at a watermark: timestamps and columns."""

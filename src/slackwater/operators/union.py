@@ -13,23 +13,36 @@ import numpy as np
 from slackwater.core.batch import FIRST_COLUMN
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, WithoutKey
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
 
 @dataclass(frozen=True)
-class StreamUnion:
+class StreamUnion(OperatorSpec):
     """Spec of a union. Output columns: the rows from FIRST_COLUMN on, which mean the same in every input."""
 
-    streams: int
+    inputs: int
     width: int
     """How many columns there are."""
     rows: int
 
     @property
-    def needs_order(self) -> bool:
-        return True
+    def streams(self) -> int:
+        return self.inputs
+
+    @property
+    def key_classes(self) -> list[KeyClass]:
+        return [(dict.fromkeys(range(self.streams), row), [at]) for at, row in enumerate(self.rows_of_columns())]
+
+    @property
+    def without_key(self) -> WithoutKey:
+        return WithoutKey.FREELY
+
+    def describe(self, shown: Shown) -> Described:
+        label = f"union of {self.streams} queries, in event-time order"
+        return Described(label, {"operator": "union", "streams": list(shown.aliases)})
 
     def rows_of_columns(self) -> range:
         """The row of every column."""

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 
 from slackwater.language.nodes import EXPLAIN_AS
-from slackwater.plan.graph import ROW, Detail, PlanGraph, PlanNode
+from slackwater.operators.description import Detail
+from slackwater.plan.graph import ROW, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sharing.graph_of_queries import graph_of_queries

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from slackwater.core.time import SECOND, format_duration
 from slackwater.language.bound import JoinQuery, follows_rates
+from slackwater.operators.description import Detail
 from slackwater.operators.join.rates import FIRST_SIZE, FIRST_WITHIN
-from slackwater.plan.graph import Detail
 from slackwater.plan.rate_model import OrderCost
 from slackwater.plan.rate_order import AS_MUCH, JoinOrder
 

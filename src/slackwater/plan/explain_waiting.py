@@ -12,11 +12,8 @@ from slackwater.core.results import FILTER, SYNC
 from slackwater.core.time import format_duration
 from slackwater.disorder.controllers import SlackController
 from slackwater.language.bound import AggregateQuery
-from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.composed.registry import retention_of
-from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.join.tree import JoinTree
-from slackwater.plan.graph import Detail
+from slackwater.operators.description import Detail
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sizes import explain_sizes
 from slackwater.quality.registry import controller_for
@@ -39,11 +36,11 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
         lines = [str(error)]
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
         lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
-    if isinstance(plan.operator, OperatorGraph):
+    if plan.nodes:
         lines.append("every operator waits for its own inputs, not for those above; what one emits is in order,")
         lines[-1] += " so the next never finds it late"
         lines += explain_composed(plan)
-    if isinstance(plan.operator, JoinTree):
+    elif len(plan.operator.all_nodes) > 1:
         lines.append("every node waits for its own streams and for the node below, not for streams above")
     if options.initial_slack:
         lines.append(f"slack begins at {format_duration(options.initial_slack)}")
@@ -77,7 +74,8 @@ def _default(plan: PhysicalPlan, controller: SlackController) -> int | None:
         return None
     if isinstance(quality, Recall):
         return default_cap(quality.over, plan.options.max_behind)
-    ranges = [node.operator.range for node in (plan, *plan.nodes) if isinstance(node.operator, WindowAggregate)]
+    watched = [one.operator.watched for one in plan.operator.all_nodes]
+    ranges = [one.range for one in watched if one is not None]
     if ranges:
         return default_cap(max(ranges), plan.options.max_behind)
     outlook = controller.outlook()

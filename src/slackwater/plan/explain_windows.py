@@ -12,10 +12,7 @@ from slackwater.core.time import format_duration
 from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
-from slackwater.operators.aggregate.landmark import LandmarkAggregate
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.row_aggregate import RowAggregate
-from slackwater.plan.graph import Detail
+from slackwater.operators.description import Detail
 
 
 def explain_windows(query: JoinQuery) -> list[Detail]:
@@ -51,23 +48,6 @@ def window_attributes(stream: StreamRef) -> dict[str, Any]:
         end = None if window.end is None else render(window.end)
         return {"from": render(window.start), "to": end, "slide_us": window.slide}
     return {} if stream.range is None else {"range_us": stream.range, "slide_us": stream.slide}
-
-
-def aggregated_by(operator: WindowAggregate) -> str:
-    """The window of an aggregate and how it moves.
-
-    >>> aggregated_by(RowAggregate(100, 10, (), (), 2))
-    'window of 100 tuples, sliding by 10'
-    """
-    if isinstance(operator, LandmarkAggregate):
-        often = f", answering every {format_duration(operator.every)}" if operator.every else ""
-        return f"landmark window{often}"
-    counts = isinstance(operator, RowAggregate)
-    size, step = (
-        f"{n:,}" if counts else format_duration(n) for n in (operator.range, operator.slide or operator.range)
-    )
-    moves = "tumbling" if size == step else f"sliding by {step}"
-    return f"window of {size} tuples, {moves}" if counts else f"window {size}, {moves}"
 
 
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:

@@ -15,9 +15,8 @@ from slackwater.core.batch import ROW
 from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
 from slackwater.core.results import DSTREAM
 from slackwater.disorder.release.state import NO_PARTITION
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.pane_partials import has_partials
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.contract import GraphNode, WithoutKey
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.handing import Handing, PanePartials
 from slackwater.plan.physical import ONE_SHARD, PhysicalPlan
 from slackwater.quality.error.answers import EXACT
@@ -27,22 +26,20 @@ from slackwater.quality.registry import STEADY
 def may_be_cut(plan: PhysicalPlan) -> bool:
     """Whether a query that has no common key has a last operator that can run apart from the others: one above others,
     or an aggregate of a stream with partial results."""
-    operator = plan.operator
-    if isinstance(operator, OperatorGraph):
+    if plan.nodes:
         # The events of a combination are told apart by their numbers, which are those of one shard.
         return plan.options.size_by is None
-    alone = type(operator) is WindowAggregate and not operator.keys and has_partials(operator)
-    return alone and plan.query.out.kind != DSTREAM
+    return plan.operator.without_key is WithoutKey.AS_PARTIALS and plan.query.out.kind != DSTREAM
 
 
 def learned(plan: PhysicalPlan) -> str | None:
     """Why a query that may be cut is not: its target."""
     if isinstance(plan.quality, Delay | NoWait | Complete):
         return None
-    operator = plan.operator
-    if isinstance(plan.quality, RelativeError) and isinstance(operator, WindowAggregate):
+    watched = plan.operator.watched
+    if isinstance(plan.quality, RelativeError) and watched is not None:
         # Of an aggregate of a stream, what sums tell of adds up.
-        exact = all(one.function in EXACT for one in operator.watched.aggregates)
+        exact = all(one.function in EXACT for one in watched.aggregates)
         if exact and plan.options.controller in (None, STEADY):
             return None
     return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
@@ -55,16 +52,12 @@ def all_rows(plan: PhysicalPlan, stream: int) -> tuple[int, ...]:
 
 def lower(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan of the lower fragment: everything but the last operator, whose tuples are handed on."""
-    operator = plan.operator
-    made: OperatorGraph | PanePartials
-    if isinstance(operator, OperatorGraph):
-        top = operator.nodes[-1]
-        handing = GraphNode(Handing(len(top.inputs), top.operator.rows), top.inputs)
-        made = OperatorGraph((*operator.nodes[:-1], handing), operator.streams, operator.rows)
-    else:
-        assert isinstance(operator, WindowAggregate)
-        made = PanePartials(operator)
-    return replace(plan, operator=made, outputs=(), emitted=())
+    operator, made = plan.operator, plan.operator.pane_partials
+    if made is not None:
+        return replace(plan, operator=PanePartials(made), outputs=(), emitted=())
+    *below, top = operator.all_nodes
+    handing = GraphNode(Handing(len(top.inputs), top.operator.rows), top.inputs)
+    return replace(plan, operator=OperatorGraph((*below, handing), operator.rows), outputs=(), emitted=())
 
 
 def upper(plan: PhysicalPlan) -> PhysicalPlan:

@@ -10,11 +10,13 @@ read by somebody. Attributes are plain data with stable keys, `details` are word
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
+
+from slackwater.operators.description import Detail
 
 
 class NodeKind(StrEnum):
@@ -38,23 +40,6 @@ class NodeKind(StrEnum):
 
 ROW = "row"
 """The engine that takes tuple by tuple."""
-
-
-@dataclass(frozen=True)
-class Detail:
-    """A line about a node or a plan, and what is said under it."""
-
-    text: str
-    under: tuple[Detail, ...] = ()
-
-    @classmethod
-    def headed(cls, text: str, lines: Sequence[str]) -> Detail:
-        """A heading with lines under it."""
-        return cls(text, tuple(map(cls, lines)))
-
-    def as_json(self) -> dict[str, Any]:
-        """The line as data."""
-        return {"text": self.text, "details": [detail.as_json() for detail in self.under]}
 
 
 @dataclass(frozen=True)

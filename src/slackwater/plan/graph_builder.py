@@ -15,10 +15,9 @@ from slackwater.core.batch import FIRST_COLUMN
 from slackwater.core.options import Options
 from slackwater.language.bound import BoundQuery, UnionQuery, raw_streams
 from slackwater.language.derived import columns_of_result, result_schema
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
+from slackwater.operators.contract import GraphNode, OperatorSpec
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import from_node
-from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import IN_TURN, InputPlan, OutputColumn, PhysicalPlan
@@ -36,10 +35,9 @@ def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
     rows = max(one.rows for one in builder.inputs)
     graph = OperatorGraph(
         tuple(
-            GraphNode(_with_rows(plan, rows), inputs, builder.outlets.get(number))
+            GraphNode(_with_rows(plan.operator, rows), inputs, builder.outlets.get(number))
             for number, (plan, inputs) in enumerate(builder.nodes)
         ),
-        len(builder.inputs),
         rows,
     )
     return replace(
@@ -48,11 +46,10 @@ def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
     )  # fmt: skip
 
 
-def _with_rows(plan: PhysicalPlan, rows: int) -> NodeSpec:
+def _with_rows(operator: Any, rows: int) -> OperatorSpec:
     """The operator of a node, with room for every row of a raw tuple."""
-    operator = plan.operator
-    assert isinstance(operator, WindowJoin | WindowAggregate | StreamUnion), "a node is one operator"
-    return replace(operator, rows=max(rows, operator.rows))
+    widened: OperatorSpec = replace(operator, rows=max(rows, operator.rows))
+    return widened
 
 
 class _Builder:

@@ -26,28 +26,20 @@ The keys of attributes, by kind of node:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from slackwater.core.results import ADAPTIVE, DSTREAM, FILTER, ISTREAM, Out
 from slackwater.core.time import format_duration
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.render import render
-from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.description import Described, Detail
 from slackwater.operators.inputs import node_of, reads_node
-from slackwater.operators.join.tree import JoinTree
-from slackwater.plan.explain_operators import (
-    Described,
-    aliases_of,
-    columns_given,
-    columns_shipped,
-    describe_node,
-    describe_operator,
-    row_name,
-)
+from slackwater.plan.explain_operators import aliases_of, columns_given, columns_shipped, describe_node, row_name
 from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
 from slackwater.plan.fragments import upper
-from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
+from slackwater.plan.graph import ROW, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.placement.explain import operator_nodes, placement_notes
@@ -98,23 +90,32 @@ class _Builder:
         return id_
 
     def operators(self) -> str:
-        """All operators with what they read; returns the id of the last one, or of what brings its results in order."""
-        plan, operator = self._plan, self._plan.operator
-        if isinstance(operator, OperatorGraph):
-            return self._graph(operator)
-        raw = [self._raw(one) for one in plan.inputs]
+        """All operators with what they read; returns the id of the last one, or of what brings its results in order.
+
+        They are counted as in the graph of operators, and raw streams are called what reports call them.
+        """
+        plan, nodes = self._plan, self._plan.operator.all_nodes
         if plan.placed is not None:
-            return self._relations(plan.placed, raw)
-        if not isinstance(operator, JoinTree):
-            return self._operator(plan, describe_operator(plan), aliases_of(plan), raw, last=True)
-        last, shown = raw[0], plan.inputs[0].stream.alias
-        for number, one in enumerate(plan.inputs[1:]):
-            names = [shown, one.stream.alias]
-            top = number + 1 == len(operator.nodes)
-            described = describe_operator(plan) if top else describe_node(plan, operator, number)
-            last = self._operator(plan, described, names, [last, raw[number + 1]], last=top)
-            shown = f"({shown} ⨝ {one.stream.alias})"
-        return last
+            return self._relations(plan.placed, [self._raw(one) for one in plan.inputs])
+        made: list[str] = []
+        for number, node in enumerate(nodes):
+            own = plan.nodes[number] if plan.nodes else plan
+            described, reads = describe_node(plan, number)
+            ids, taken = [], []
+            for at, read in enumerate(node.inputs):
+                if not reads_node(read):
+                    ids.append(self._raw(plan.inputs[read]))
+                elif plan.nodes:
+                    one, below = own.inputs[at], node_of(read)
+                    ids.append(self._filtered(one, made[below], f"operator.{below + 1}"))
+                    taken.append(Detail(f"takes of {one.stream.alias}: {', '.join(columns_shipped(one))}"))
+                else:
+                    ids.append(made[node_of(read)])
+            last = number + 1 == len(nodes)
+            given = [Detail(f"output: {', '.join(columns_given(own))}")] if plan.nodes and not last else []
+            described = replace(described, details=(*given, *taken, *described.details))
+            made.append(self._operator(own, described, list(reads), ids, last))
+        return made[-1]
 
     def _relations(self, placed: Placed, raw: list[str]) -> str:
         """The operators of a query over instantaneous windows, each with its engine."""
@@ -124,26 +125,6 @@ class _Builder:
             windows = dict.fromkeys(windows, self._synchronizer(1, inputs, raw, last=True, results=False))
         self.nodes += operator_nodes(placed, windows, [one.stream.alias for one in self._plan.inputs])
         return self.nodes[-1].id
-
-    def _graph(self, graph: OperatorGraph) -> str:
-        """Nodes are counted as in the graph of operators, and raw streams are called what reports call them."""
-        made: list[str] = []
-        for number, (node, plan) in enumerate(zip(graph.nodes, self._plan.nodes, strict=True)):
-            ids, taken = [], []
-            for own, read in zip(plan.inputs, node.inputs, strict=True):
-                if not reads_node(read):
-                    ids.append(self._raw(self._plan.inputs[read]))
-                else:
-                    below = node_of(read)
-                    ids.append(self._filtered(own, made[below], f"operator.{below + 1}"))
-                    taken.append(Detail(f"takes of {own.stream.alias}: {', '.join(columns_shipped(own))}"))
-            top = number + 1 == len(graph.nodes)
-            described = describe_operator(plan)
-            given = [] if top else [Detail(f"output: {', '.join(columns_given(plan))}")]
-            details = (*given, *taken, *described.details)
-            described = Described(described.label, described.attributes, details)
-            made.append(self._operator(plan, described, aliases_of(plan), ids, last=top))
-        return made[-1]
 
     def _raw(self, one: InputPlan) -> str:
         """A raw stream up to where it leaves its slack."""

@@ -57,8 +57,8 @@ def plan_instant(
 def on_engines(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> PhysicalPlan:
     """The plan with its tree as it costs least, and every operator on the engine that is best for it; any other plan as
     it is. Rates are those that are expected; what is not known is assumed, and learned while the query runs."""
-    spec = plan.operator
-    if not isinstance(spec, InstantRelation):
+    spec = plan.operator.as_relations
+    if spec is None:
         for name in ("engine", "expected_rate"):
             if getattr(plan.options, name) is not None:
                 raise UsageError(f"option {name} is for queries over windows that slide together; leave it out")
@@ -66,10 +66,10 @@ def on_engines(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Physical
     return _placed(plan, spec, _statistics(plan, spec.slide, expected))
 
 
-def on_engines_by(plan: PhysicalPlan, census: Census, rates: Mapping[int, float]) -> PhysicalPlan:
-    """The same for streams that are there to be counted."""
-    spec = plan.operator
-    assert isinstance(spec, InstantRelation), "a query over instantaneous windows"
+def on_engines_by(
+    plan: PhysicalPlan, spec: InstantRelation, census: Census, rates: Mapping[int, float]
+) -> PhysicalPlan:
+    """The same for streams that are there to be counted; `spec` is its operator."""
     return _placed(plan, spec, statistics_of(spec.as_stated, census, spec.slide, RECORDED, rates))
 
 

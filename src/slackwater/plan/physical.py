@@ -11,12 +11,11 @@ quality target is computed on demand, since a target may be replaced while a que
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 import pyarrow as pa
 
 from slackwater.core.options import Options
-from slackwater.core.quality import Quality, Recall, RelativeError, uncapped
+from slackwater.core.quality import Quality, uncapped
 from slackwater.core.results import SYNC, Ordering
 from slackwater.core.schema import Kind
 from slackwater.disorder.release.release import ReleaseSpec
@@ -24,15 +23,10 @@ from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.contract import PlannedSpec
-from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.join.bands import Band
-from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.state_size import Member, Weights
-from slackwater.operators.union import StreamUnion
 from slackwater.plan.graph import ROW
 from slackwater.plan.grid import Grid, cheapest
 from slackwater.plan.placement.place import Placed
@@ -122,7 +116,7 @@ class PhysicalPlan:
 
     query: BoundQuery
     inputs: tuple[InputPlan, ...]
-    operator: WindowJoin | JoinTree | WindowAggregate | StreamUnion | OperatorGraph | PlannedSpec
+    operator: OperatorSpec
     outputs: tuple[OutputColumn, ...]
     emitted: tuple[tuple[int, str], ...]
     """Joins, and aggregates with something computed around them: the (stream, column) that each kernel column holds;
@@ -150,7 +144,7 @@ class PhysicalPlan:
     @property
     def windows(self) -> tuple[int, ...]:
         """The windows of a join; none for an aggregate, or where there are several operators."""
-        return self.operator.windows if isinstance(self.operator, WindowJoin | JoinTree) else ()
+        return self.operator.windows_joined
 
     @property
     def inputs_of_entries(self) -> tuple[int, ...]:
@@ -174,7 +168,7 @@ class PhysicalPlan:
             idle_after=self.options.idle_after,
             partition_slots=self.partition_slots,
             max_behind=self.options.max_behind,
-            external_sync=isinstance(self.operator, OperatorGraph | JoinTree),
+            external_sync=self.operator.external_sync,
         )
 
     @property
@@ -186,20 +180,13 @@ class PhysicalPlan:
     def learning_key(self) -> str:
         """What two plans must have in common for one to go on with what the controller of the other has learned."""
         key = registry.learning_key(self.quality, self.options, self.windows)
-        if isinstance(self.operator, WindowAggregate) and isinstance(self.quality, RelativeError):
-            # Errors are learned for each aggregate by itself.
-            key += repr(self.operator.watched)
-        if isinstance(self.operator, OperatorGraph) and isinstance(self.quality, Recall | RelativeError):
-            # Rows are followed through all operators, so all of them must be what they were.
-            key += sha256(repr(self.operator).encode()).hexdigest()
-        return key
+        return key + self.operator.learning_key(self.quality)
 
     @property
     def count_only(self) -> bool:
-        return isinstance(self.operator, WindowJoin | JoinTree) and self.operator.count_only
+        return self.operator.count_only
 
     @property
     def joins(self) -> bool:
         """Whether results have a time of their own, and not the bounds of a window."""
-        top = self.operator.top if isinstance(self.operator, OperatorGraph) else self.operator
-        return not (top.windowed if isinstance(top, PlannedSpec) else isinstance(top, WindowAggregate))
+        return not self.operator.windowed

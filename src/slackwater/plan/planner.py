@@ -23,7 +23,6 @@ from slackwater.language.distinct import DistinctQuery
 from slackwater.language.instants import InstantQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
-from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.algorithms import ALGORITHMS
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -106,9 +105,7 @@ def _relation_to_stream(made: PhysicalPlan) -> RelationToStream | None:
     """What holds results until they are emitted."""
     if not _holds_results(made.query):
         return None
-    operator = made.operator
-    assert isinstance(operator, WindowJoin | WindowAggregate), "results are held behind one operator"
-    return RelationToStream(operator, made.query.out.every or 0)
+    return RelationToStream(made.operator, made.query.out.every or 0)
 
 
 def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:

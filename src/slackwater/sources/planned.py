@@ -44,15 +44,19 @@ def plan_over(
     """The plan of a query over recorded streams."""
     expected = expected_of(query, tables, time_unit)
     made = plan(query, count_only=count_only, identities=identities, expected=expected)
-    return _measured(made, tables, time_unit, expected) if isinstance(made.operator, InstantRelation) else made
+    spec = made.operator.as_relations
+    return made if spec is None else _measured(made, spec, tables, time_unit, expected)
 
 
 def _measured(
-    made: PhysicalPlan, tables: Mapping[str, pa.Table], time_unit: str, expected: Mapping[str, Expected]
+    made: PhysicalPlan,
+    spec: InstantRelation,
+    tables: Mapping[str, pa.Table],
+    time_unit: str,
+    expected: Mapping[str, Expected],
 ) -> PhysicalPlan:
     """The plan by a census of the newest windows that all streams have filled; as it is where there are none."""
-    spec, codebook = made.operator, Codebook()
-    assert isinstance(spec, InstantRelation)
+    codebook = Codebook()
     found, rates = [], {}
     for stream, one in enumerate(made.inputs):
         table = tables[one.stream.source]
@@ -71,4 +75,4 @@ def _measured(
         stores.append(WindowStore(len(words)))
         stores[-1].append(ts[ts < at], words[:, ts < at])
     census = take_census(spec.as_stated, stores, at, BuildContext(Coding(codebook), codebook.table))
-    return on_engines_by(made, census, rates)
+    return on_engines_by(made, spec, census, rates)

@@ -97,6 +97,12 @@ class AggregateSpec:
         return issubclass(self.algebra, Invertible)
 
     @property
+    def combined_anywhere(self) -> bool:
+        """Whether its partials are a few words that can be combined where no texts are known."""
+        text = (Op.MIN_TEXT, Op.MAX_TEXT)
+        return not self.holistic and not any(one.op in text for one in self.components)
+
+    @property
     def components(self) -> tuple[Component, ...]:
         """The accumulators this aggregate is computed from (none for a holistic one)."""
         is_float = self.kind is Kind.FLOAT

@@ -37,6 +37,18 @@ class CountWindows(WindowAggregate, ABC):
         return True
 
     @property
+    def one_shard(self) -> str:
+        return "windows that count tuples count those of all keys"
+
+    @property
+    def as_panes(self) -> None:
+        return None
+
+    @property
+    def state_identity(self) -> object:
+        return self
+
+    @property
     def in_numbers(self) -> tuple[int, int | None]:
         """Range and slide of the windows, in numbers."""
         return self.range, self.slide

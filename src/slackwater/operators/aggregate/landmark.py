@@ -20,6 +20,7 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.time import format_duration
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate.count_windows import CountWindowOperator, CountWindows, Numbered
@@ -46,6 +47,15 @@ class LandmarkAggregate(CountWindows):
     @property
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
+
+    @property
+    def one_shard(self) -> str:
+        return "a tuple of any key may open or close the window"
+
+    @property
+    def moves(self) -> str:
+        often = f", answering every {format_duration(self.every)}" if self.every else ""
+        return f"landmark window{often}"
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         made = (RunningOperator if self.end == NEVER else LandmarkOperator)(self, context.texts)

@@ -15,14 +15,16 @@ from functools import cached_property
 import numpy as np
 
 from slackwater.core.batch import Floats, Words
+from slackwater.core.quality import Quality, RelativeError
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
-from slackwater.core.time import BEFORE_ALL
+from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.answers import NEAR_COLUMNS, asked_of, log_for, summaries
+from slackwater.operators.aggregate.description import describe_aggregate, moving
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.pane_partials import KEY, combine_all
@@ -38,7 +40,8 @@ from slackwater.operators.aggregate.window_loop import (
     admit_panes,
     consume,
 )
-from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, WithoutKey
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
@@ -49,7 +52,7 @@ MOST_LINES = 1 << 17
 
 
 @dataclass(frozen=True)
-class WindowAggregate:
+class WindowAggregate(OperatorSpec):
     """Spec: the window, the rows that hold the group keys, the aggregates.
 
     Output columns: window start, window end, keys, aggregates.
@@ -63,10 +66,6 @@ class WindowAggregate:
     """Word rows of an input tuple."""
     having: Having | None = field(default=None, kw_only=True)
     """Which lines are emitted; None: all."""
-
-    @property
-    def streams(self) -> int:
-        return 1
 
     @property
     def needs_order(self) -> bool:
@@ -85,6 +84,62 @@ class WindowAggregate:
     def watched(self) -> Watched:
         """What a slack controller must know to judge answers."""
         return Watched(self.range, self.grid.slide, self.keys, asked_of(self.aggregates))
+
+    @property
+    def windowed(self) -> bool:
+        return True
+
+    @property
+    def as_panes(self) -> WindowAggregate | None:
+        return self
+
+    @property
+    def pane_partials(self) -> WindowAggregate | None:
+        """Itself, where all aggregates have partials of a few words which can be combined anywhere."""
+        return self.as_panes if all(one.combined_anywhere for one in self.aggregates) else None
+
+    @property
+    def state_identity(self) -> object:
+        return {
+            "range": self.range,
+            "slide": self.slide,
+            "keys": self.keys,
+            "accumulators": self.layout.components,
+            "sorted": [one for one in self.aggregates if one.holistic],
+            "rows": self.rows,
+        }
+
+    def learning_key(self, quality: Quality) -> str:
+        # Errors are learned for each aggregate by itself.
+        return repr(self.watched) if isinstance(quality, RelativeError) else ""
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        return (self.keys,) if self.keys and self.one_shard is None else None
+
+    @property
+    def key_classes(self) -> list[KeyClass]:
+        # The bounds of the window come before the keys.
+        return [] if self.one_shard else [({0: row}, [2 + at]) for at, row in enumerate(self.keys)]
+
+    @property
+    def without_key(self) -> WithoutKey:
+        return WithoutKey.NOT if self.keys or self.pane_partials is None else WithoutKey.AS_PARTIALS
+
+    def with_times(self) -> WindowAggregate:
+        return self
+
+    def held_until(self, made: Output) -> Words:
+        return made.ts + self.grid.slide - 1
+
+    @property
+    def moves(self) -> str:
+        """The window and how it moves, in words."""
+        size, step = format_duration(self.range), format_duration(self.slide or self.range)
+        return f"window {size}, {moving(size, step)}"
+
+    def describe(self, shown: Shown) -> Described:
+        return describe_aggregate(self, shown)
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half; MIN and MAX of text look texts up in a table."""

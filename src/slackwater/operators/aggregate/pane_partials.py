@@ -18,7 +18,7 @@ from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place
 from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.aggregate import state as st
-from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, Op
+from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.pane_queue import add_to_pane
 from slackwater.operators.aggregate.panes import Panes, first_open, first_pane, last_pane
 from slackwater.operators.aggregate.partials import combine, program_for
@@ -35,12 +35,6 @@ AT_ONCE = 1 << 12
 """Tuples that are taken in before there is room for more."""
 FEWEST_TUPLES = 4
 """Tuples that a partial must stand for on average; with fewer it costs more than they do."""
-
-
-def has_partials(spec: WindowAggregate) -> bool:
-    """Whether all aggregates have partials of a few words which can be combined anywhere."""
-    text = (Op.MIN_TEXT, Op.MAX_TEXT)
-    return not any(one.holistic or any(c.op in text for c in one.components) for one in spec.aggregates)
 
 
 def text_keys(spec: WindowAggregate, text_rows: tuple[int, ...]) -> tuple[int, ...]:

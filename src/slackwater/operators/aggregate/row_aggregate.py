@@ -20,6 +20,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate.count_windows import CountWindowOperator, CountWindows, Numbered
+from slackwater.operators.aggregate.description import moving
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 
 COUNT, STARTS = "own count", "own starts"
@@ -33,6 +34,16 @@ class RowAggregate(CountWindows):
     def step(self) -> int:
         """The slide; without one, windows tumble."""
         return self.slide or self.range
+
+    @property
+    def moves(self) -> str:
+        """The window and how it moves, in words.
+
+        >>> RowAggregate(100, 10, (), (), 2).moves
+        'window of 100 tuples, sliding by 10'
+        """
+        size, step = f"{self.range:,}", f"{self.step:,}"
+        return f"window of {size} tuples, {moving(size, step)}"
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         return self.emitting(RowAggregateOperator(self, context.texts), context)

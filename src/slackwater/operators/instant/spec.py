@@ -8,14 +8,13 @@ References: 004 §2.1.2, §6.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from slackwater.core.time import format_duration
 from slackwater.expressions.relational import Placement, Relation, Scan, operators, scans
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.instant.adapting import Planner
 from slackwater.operators.instant.fragments import ROW, Fragment, all_placed, cut
 from slackwater.operators.instant.sharding import common_key
@@ -25,7 +24,7 @@ Places = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class InstantRelation(PlannedSpec):
+class InstantRelation(OperatorSpec):
     """Spec: the tree, the slide, and where the columns of every stream stand in its tuples.
 
     Output columns: window start, window end, then those of the tree.
@@ -54,6 +53,10 @@ class InstantRelation(PlannedSpec):
         return len(self.places)
 
     @property
+    def as_relations(self) -> InstantRelation:
+        return self
+
+    @property
     def windowed(self) -> bool:
         return True
 
@@ -62,7 +65,7 @@ class InstantRelation(PlannedSpec):
         return self.as_stated, self.slide, self.places, self.rows
 
     @property
-    def kept(self) -> object:
+    def state_identity(self) -> object:
         # State is the tuples in windows, and the instants that have been answered.
         return self.slide, [self.ranges(stream) for stream in range(self.streams)], self.places, self.rows
 
@@ -96,24 +99,26 @@ class InstantRelation(PlannedSpec):
         key = common_key(self.as_stated, self.streams)
         return None if key is None else tuple((dict(self.places[s])[key[s]],) for s in range(self.streams))
 
-    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
+    def describe(self, shown: Shown) -> Described:
+        aliases = shown.aliases
         windows = {
             alias: {"range_us": self.ranges(stream)[-1], "slide_us": self.slide} for stream, alias in enumerate(aliases)
         }
         engines = dict.fromkeys(fragment.engine for fragment in self.fragments)
-        shown = ", ".join(
+        windows_of = ", ".join(
             f"{alias} [{' and '.join(map(format_duration, self.ranges(stream)))}]"
             for stream, alias in enumerate(aliases)
         )
         label = (
-            f"{len(operators(self.relation))} relational operators over windows of {shown},"
+            f"{len(operators(self.relation))} relational operators over windows of {windows_of},"
             f" computed every {format_duration(self.slide)}, on the {' and '.join(engines)} engine"
         )
         described = [
             {"operator": type(node).__name__.lower(), "engine": engine}
             for node, engine in zip(operators(self.relation), self.placed, strict=True)
         ]
-        return label, {"operator": "instantaneous windows", "windows": windows, "operators": described}
+        attributes = {"streams": list(aliases), "needs_order": True, "operator": "instantaneous windows"}
+        return Described(label, attributes | {"windows": windows, "operators": described})
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         # The operator is built from the spec, and knows it.

@@ -22,7 +22,7 @@ from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_at, refine_listed_at
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.contract import PLAIN, BuildContext, WithoutKey
 from slackwater.operators.join.eviction import Eviction
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, place_probe_insert
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
@@ -60,6 +60,18 @@ class CountWindowJoin(WindowJoin):
     def __post_init__(self) -> None:
         assert self.graph is None, "windows between pairs of streams are of time"
         assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
+
+    @property
+    def one_shard(self) -> str:
+        return "windows that count tuples count those of all keys"
+
+    @property
+    def without_key(self) -> WithoutKey:
+        return WithoutKey.NOT
+
+    @property
+    def state_identity(self) -> object:
+        return self
 
     def build(self, context: BuildContext = PLAIN) -> JoinOperator:
         return JoinOperator(self, context.encode_text, RowEviction(no_sampling(np.array(self.last, np.int64))))

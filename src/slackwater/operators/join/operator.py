@@ -13,7 +13,7 @@ References: 003 §II-A and Alg. 2; 004 Alg. 4.6; 002 §5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,15 +28,17 @@ from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.functions import typed_call
-from slackwater.expressions.tree import Column, Expr, Literal, streams_of
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, ResizeLog
+from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk
+from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, ResizeLog, WithoutKey
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
+from slackwater.operators.join.description import describe_join, describe_selection
 from slackwater.operators.join.eviction import Eviction
 from slackwater.operators.join.ledger import JoinLedger, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.persisted import PersistedTuples, Remembered
-from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
+from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, classes_of, first_plan
 from slackwater.operators.join.search import Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
 from slackwater.operators.output import Output
@@ -51,7 +53,7 @@ AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class WindowJoin:
+class WindowJoin(OperatorSpec):
     """Spec of a join; with one stream, a selection.
 
     Output columns: the members' words named by `emit`, as (stream, row) pairs. Counted: none, but a weight per line.
@@ -89,8 +91,60 @@ class WindowJoin:
         return len(self.windows)
 
     @property
-    def needs_order(self) -> bool:
-        return True
+    def as_join(self) -> WindowJoin:
+        return self
+
+    @property
+    def windows_joined(self) -> tuple[int, ...]:
+        return self.windows
+
+    @property
+    def state_identity(self) -> object:
+        # What is selected is taken from what the windows hold.
+        return replace(self, emit=())
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        if self.streams == 1 or not self.key_classes:
+            return None
+        rows, _ = self.key_classes[0]
+        return tuple((rows[stream],) for stream in range(self.streams))
+
+    @property
+    def key_classes(self) -> list[KeyClass]:
+        if self.one_shard:
+            return []
+        if self.streams == 1:
+            return [({0: row}, [at]) for at, (_, row) in enumerate(self.emit)]
+        of_all = [one for one in classes_of(self.equalities) if len({stream for stream, _ in one}) == self.streams]
+        return [
+            (dict(sorted(one, reverse=True)), [at for at, place in enumerate(self.emit) if place in one])
+            for one in of_all
+        ]
+
+    @property
+    def without_key(self) -> WithoutKey:
+        return WithoutKey.NOT if self.streams == 1 else WithoutKey.BY_COMBINATION
+
+    def bands_for_tiles(self, times: bool) -> list[Band]:
+        rows = {(stream, name): row for stream, name, row in self.columns}
+        columns = (part for condition in self.conditions for part in walk(condition) if isinstance(part, Column))
+        of_time = {(one.stream, rows[one.stream, one.name]) for one in columns if one.kind is Kind.TIME}
+        sides = {band: {(side.stream, side.row) for side in (band.left, band.right)} for band in self.bands}
+        return [band for band in self.bands if times or not of_time & sides[band]]
+
+    def with_times(self) -> WindowJoin:
+        return replace(self, emit=self.emit + tuple((stream, TS) for stream in range(self.streams)))
+
+    def without_times(self, made: Output) -> tuple[Words, ...]:
+        return made.columns[: len(self.emit)]
+
+    def held_until(self, made: Output) -> Words:
+        times = made.columns[-self.streams :]
+        return np.asarray(np.min([ts + size for ts, size in zip(times, self.windows, strict=True)], axis=0))
+
+    def describe(self, shown: Shown) -> Described:
+        return describe_selection(self, shown) if self.streams == 1 else describe_join(self, shown)
 
     @property
     def in_time_only(self) -> bool:

@@ -69,8 +69,11 @@ class RateJoin(CountWindowJoin):
         assert len(self.intervals) == len(self.windows) == 2, "a join of two streams"
 
     @property
-    def at_first(self) -> Resize:
-        """What is in force before anything is known."""
+    def one_shard(self) -> str:
+        return "windows that follow rates count the tuples of all keys"
+
+    @property
+    def resize_at_first(self) -> Resize:
         return Resize(BEFORE_ALL, self.last, FIRST_WITHIN if self.within is None else self.within)
 
     @property
@@ -79,7 +82,7 @@ class RateJoin(CountWindowJoin):
 
     @property
     def most(self) -> Words:
-        within = self.at_first.within
+        within = self.resize_at_first.within
         return np.array([[0, within], [within, 0]], np.int64)
 
     def build(self, context: BuildContext = PLAIN) -> JoinOperator:

@@ -19,7 +19,7 @@ References: 004 §4.2.6, 003 §V; Golab, Özsu: Processing sliding window multi-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,19 +30,22 @@ from slackwater.core.schema import Kind
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.contract import PLAIN, BuildContext, GraphNode, OperatorSpec
+from slackwater.operators.description import Described, Shown
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import BELOW, from_node
+from slackwater.operators.join.description import describe_node, joined_name
 from slackwater.operators.join.ledger import JoinLedger, ledger_on
 from slackwater.operators.join.operator import TIME, JoinOperator, WindowJoin, at_most
 from slackwater.operators.join.probing import Equality, classes_of
+from slackwater.operators.state_size import Member, NodeSpec, OfInput, Weights
 
 Place = tuple[int, int]
 """(raw stream, row)."""
 
 
 @dataclass(frozen=True)
-class JoinTree:
+class JoinTree(OperatorSpec):
     """Spec of a tree: the m-way join it stands for, and the binary joins it is made of, lowest first."""
 
     whole: WindowJoin
@@ -72,12 +75,24 @@ class JoinTree:
         return self.whole.rows
 
     @property
-    def needs_order(self) -> bool:
+    def all_nodes(self) -> tuple[GraphNode, ...]:
+        return tuple(GraphNode(join, _inputs(n)) for n, join in enumerate(self.nodes))
+
+    @property
+    def external_sync(self) -> bool:
         return True
 
     @property
     def windows(self) -> tuple[int, ...]:
         return self.whole.windows
+
+    @property
+    def windows_joined(self) -> tuple[int, ...]:
+        return self.windows
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        return self.whole.shard_rows
 
     @property
     def equalities(self) -> tuple[Equality, ...]:
@@ -86,6 +101,36 @@ class JoinTree:
     @property
     def count_only(self) -> bool:
         return self.whole.count_only
+
+    def describe(self, shown: Shown) -> Described:
+        return describe_node(self, shown, len(self.nodes) - 1)
+
+    def describe_node(self, shown: Shown, number: int) -> tuple[Described, tuple[str, ...]]:
+        reads = (joined_name(shown.aliases, number - 1), shown.aliases[number + 1])
+        return describe_node(self, shown, number), reads
+
+    def weights(self, inputs: Sequence[Sequence[OfInput]]) -> Weights:
+        (raw,) = inputs
+        nodes, name, left = [], raw[0].label, raw[0]
+        for number, right in enumerate(raw[1:]):
+            if number:
+                members = self._members(number, [one.members for one in raw])
+                left = OfInput(name, members, FIRST_COLUMN + len(self.carried[number]))
+            name = f"{name} ⨝ {right.label}" if number == 0 else f"({name}) ⨝ {right.label}"
+            nodes.append(NodeSpec(name, (left, right)))
+        return tuple(nodes)
+
+    def _members(self, number: int, members: list[tuple[Member, ...]]) -> tuple[Member, ...]:
+        """The members of the combinations that a node reads, where all of them are carried."""
+        found = []
+        for stream in range(number + 1):
+            for member in members[stream]:
+                row = self.row_in(number, (stream, member.row))
+                size = None if member.size is None else self.row_in(number, (stream, member.size))
+                if row is None or (size is None and member.size is not None):
+                    return ()
+                found.append(replace(member, row=row, size=size))
+        return tuple(found)
 
     def build(self, context: BuildContext = PLAIN) -> TreeOperator:
         joins = [node.build(context) for node in self.nodes]

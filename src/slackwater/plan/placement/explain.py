@@ -23,8 +23,9 @@ from slackwater.expressions.relational import (
     scans,
 )
 from slackwater.expressions.render import render
+from slackwater.operators.description import Detail
 from slackwater.operators.instant.fragments import COLUMN, ROW
-from slackwater.plan.graph import Detail, NodeKind, PlanNode
+from slackwater.plan.graph import NodeKind, PlanNode
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.placement.plan_cost import Cost
 

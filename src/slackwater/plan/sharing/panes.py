@@ -18,7 +18,6 @@ from math import gcd
 
 from slackwater.core.schema import Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
-from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.shared.store import SharedSpec
 from slackwater.operators.query_set.places import PanesPlace, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -35,8 +34,8 @@ def why_alone(plan: PhysicalPlan) -> str | None:
 
     The text ends the sentence "has panes of its own: ".
     """
-    spec = plan.operator
-    if type(spec) is not WindowAggregate or plan.relation_to_stream is not None:
+    spec = plan.operator.as_panes
+    if spec is None or plan.relation_to_stream is not None:
         return None
     kept = [one.function for one in spec.aggregates if one.holistic]
     if kept:
@@ -51,8 +50,8 @@ def why_alone(plan: PhysicalPlan) -> str | None:
 
 def shared_panes(plan: PhysicalPlan, row_of: Callable[[int], int]) -> PanesPlace | None:
     """What a query reads of a pane store, given the row of its domain for each of its own; None where it reads none."""
-    spec = plan.operator
-    if type(spec) is not WindowAggregate or plan.relation_to_stream is not None or why_alone(plan) is not None:
+    spec = plan.operator.as_panes
+    if spec is None or plan.relation_to_stream is not None or why_alone(plan) is not None:
         return None
     common = InCommon.of(plan)
 
@@ -74,8 +73,8 @@ class InCommon:
 
     @classmethod
     def of(cls, plan: PhysicalPlan) -> InCommon:
-        (one,), spec, named = plan.inputs, plan.operator, _names(plan.inputs[0])
-        assert type(spec) is WindowAggregate, "others have no panes"
+        (one,), spec, named = plan.inputs, plan.operator.as_panes, _names(plan.inputs[0])
+        assert spec is not None, "others have no panes"
         parts = spec.layout.components
         accumulators = [(int(c.op), "" if c.row < 0 else named[c.row], c.float_argument) for c in parts]
         return cls([named[row] for row in spec.keys], accumulators, _filtered_by(one))
@@ -112,7 +111,7 @@ def panes_of(plans: Mapping[str, PhysicalPlan], places: Mapping[str, QueryPlace]
     """Whose panes each aggregate of a set reads, where there is another one over its stream."""
     by_source: dict[str, list[str]] = {}
     for name, plan in plans.items():
-        if type(plan.operator) is WindowAggregate and plan.relation_to_stream is None:
+        if plan.operator.as_panes is not None and plan.relation_to_stream is None:
             by_source.setdefault(plan.inputs[0].stream.source, []).append(name)
     of_all: dict[str, PanesOf] = {}
     for names in by_source.values():

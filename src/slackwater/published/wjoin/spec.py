@@ -19,7 +19,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import streams_of
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.contract import PLAIN, BuildContext, WithoutKey
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
 from slackwater.operators.output import Output
@@ -71,6 +71,14 @@ class WJoin(WindowJoin):
     @property
     def algorithm_asked_for(self) -> str:
         return self.algorithm
+
+    @property
+    def without_key(self) -> WithoutKey:
+        return WithoutKey.NOT
+
+    @property
+    def state_identity(self) -> object:
+        return self
 
     def explain(self, aliases: Sequence[str]) -> list[str]:
         """By which windows it filters, where they differ from pair to pair."""

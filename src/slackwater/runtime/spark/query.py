@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.quality import Recall
 from slackwater.language.bound import BoundQuery, goes_by_arrival
-from slackwater.operators.contract import PlannedSpec
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
@@ -112,7 +111,7 @@ def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
 def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """What a recorded run must agree with to be taken up again: everything that its results depend on."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
-    operator = plan.operator.identity if isinstance(plan.operator, PlannedSpec) else plan.operator
+    operator = plan.operator.identity
     cut = plan.partitioning.cut(len(labels))
     parts = (operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels, cut)
     return hashlib.sha256(json.dumps(described(parts)).encode()).hexdigest()

@@ -109,7 +109,6 @@ def load_kernels() -> None:
     """Run small queries in this process, as shards run them."""
     import numpy as np
 
-    from slackwater.operators.aggregate.operator import WindowAggregate
     from slackwater.operators.aggregate.pane_partials import partials_of
     from slackwater.plan.planner import plan
     from slackwater.runtime.spark.exchange.format import read_block
@@ -129,8 +128,9 @@ def load_kernels() -> None:
         shard = Shard(physical, one.text_rows, "")
         packers = (packer_of([(one.key, one.packings)], name, "ms", apart=False, by_files=False) for name in streams)
         blocks = Inbox([one], [packer.packed(table, 0) for packer in packers]).of(0)[one.key].blocks
-        if isinstance(physical.operator, WindowAggregate):
-            partials = partials_of(physical.operator, read_block(blocks[0].block or b"", (), shard.codebook)[0])
+        aggregate = physical.operator.pane_partials
+        if aggregate is not None:
+            partials = partials_of(aggregate, read_block(blocks[0].block or b"", (), shard.codebook)[0])
             assert partials is not None
             shard.kernel.take_partials(partials, table.num_rows)
         for _ in result_tables(physical, shard.codebook, shard.epoch(blocks)):

@@ -19,8 +19,6 @@ from slackwater.core.batch import Flags, Words
 from slackwater.core.quality import Complete, Delay, NoWait
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.pane_partials import has_partials
-from slackwater.operators.handing import PanePartials
 from slackwater.plan.physical import PhysicalPlan
 
 SAMPLE = 1024
@@ -63,8 +61,8 @@ class Within(NamedTuple):
 
 def aggregate_of(plan: PhysicalPlan) -> WindowAggregate | None:
     """The operator of a plan, where it can do with partials: nobody learns from its tuples, and all share one clock."""
-    operator = plan.operator.aggregate if isinstance(plan.operator, PanePartials) else plan.operator
-    if type(operator) is not WindowAggregate or not has_partials(operator) or plan.relation_to_stream is not None:
+    operator = plan.operator.pane_partials
+    if operator is None or plan.relation_to_stream is not None:
         return None
     fixed = isinstance(plan.quality, Delay | NoWait | Complete)
     return operator if fixed and plan.inputs[0].partition_slot == NO_PARTITION else None

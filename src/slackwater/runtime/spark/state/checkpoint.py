@@ -21,9 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.core.state import StateUpdate, state_update
-from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.contract import PlannedSpec
-from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.tiling import Tiling
@@ -173,19 +170,8 @@ def _shipped(one: InputPlan) -> object:
 def _kept_by(plan: PhysicalPlan) -> object:
     """What the operator's state depends on: of a plain join not what it selects, of an aggregate its accumulators."""
     operator = plan.operator
-    if plan.relation_to_stream is None and type(operator) is WindowJoin:
-        return replace(operator, emit=())
-    if plan.relation_to_stream is None and type(operator) is WindowAggregate:
-        return {
-            "range": operator.range,
-            "slide": operator.slide,
-            "keys": operator.keys,
-            "accumulators": operator.layout.components,
-            "sorted": [one for one in operator.aggregates if one.holistic],
-            "rows": operator.rows,
-        }
-    if isinstance(operator, PlannedSpec):
-        return {"operator": operator.kept, "out": plan.query.out}
+    if plan.relation_to_stream is None and operator.state_identity is not operator:
+        return operator.state_identity
     return {"operator": operator, "outputs": plan.outputs, "emitted": plan.emitted, "out": plan.query.out}
 
 

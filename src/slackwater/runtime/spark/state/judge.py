@@ -19,11 +19,10 @@ from slackwater.core.quality import RelativeError
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.disorder.meters import Report
+from slackwater.disorder.meters import Report, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import Release
 from slackwater.observe.value import QueryProgress
-from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.composed.gathering import SLACK
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
 from slackwater.plan.physical import PhysicalPlan
@@ -45,19 +44,20 @@ def is_of_judge(entry: StateUpdate) -> bool:
 
 def judge_of(plan: PhysicalPlan) -> Judge | None:
     """The judge of the upper fragment of a query; None where nothing is learned."""
-    if not isinstance(plan.quality, RelativeError) or not isinstance(plan.operator, WindowAggregate):
+    watched = plan.operator.watched
+    if not isinstance(plan.quality, RelativeError) or watched is None:
         return None
-    return Judge(plan, plan.quality, plan.operator)
+    return Judge(plan, plan.quality, watched)
 
 
 class Judge:
     """The controller of a bound on the error, and its meter."""
 
-    def __init__(self, plan: PhysicalPlan, target: RelativeError, operator: WindowAggregate) -> None:
+    def __init__(self, plan: PhysicalPlan, target: RelativeError, watched: Watched) -> None:
         self._controller = SteadyError(target, plan.options)
-        self._controller.watch(operator.watched)
+        self._controller.watch(watched)
         self._meter = ErrorMeter(self._controller, None)
-        self._rows = operator.rows
+        self._rows = plan.operator.rows
         self._learned = Learned(self._controller, (self._meter,), plan.target, plan.learning_key)
         self._begins = False
 

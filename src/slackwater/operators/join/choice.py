@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import INDEX, NEAR, NOT_BY_CELLS, SCAN, STREAM
+
+if TYPE_CHECKING:
+    from slackwater.operators.join.operator import WindowJoin
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Choice:
 def choice_of(join: WindowJoin, aliases: Sequence[str]) -> Choice:
     """How a join of these streams is run.
 
+    >>> from slackwater.operators.join.operator import WindowJoin
     >>> from slackwater.operators.join.probing import Equality
     >>> on_key = Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)
     >>> print(choice_of(WindowJoin((5, 5, 5), on_key, (), (), (), 3), "abc"))
