@@ -97,7 +97,7 @@ def _landmarks() -> Iterator[Example]:
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
-    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV", "MEDIAN", "COUNT_DISTINCT")
+    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "VAR", "STDDEV", "MEDIAN", "COUNT_DISTINCT")
     return (*(AggregateSpec(f, row, kind) for f in functions), AggregateSpec("QUANTILE", row, kind, 0.9))
 
 
@@ -238,6 +238,9 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
     _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
+    _aggregate(
+        "first and last", 8, 2, (K,), AggregateSpec("FIRST", L, Kind.TEXT), AggregateSpec("LAST", V, Kind.FLOAT)
+    ),
     _having("wanted groups", 6, 2, (K,), AggregateSpec("COUNT"), AggregateSpec("SUM", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
@@ -245,6 +248,9 @@ OPERATORS: tuple[Example, ...] = (
     Example("distinct rows", StreamDistinct(9, (K, L, V), ROWS)),
     *(Example(name, spec) for name, spec in instant_specs()),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
+    _by_rows(
+        "the newest of the last tuples", 7, 2, (), AggregateSpec("LAST", L), AggregateSpec("FIRST", V, Kind.FLOAT)
+    ),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
     Example(

@@ -87,6 +87,12 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
         return len({"NaN" if _is_nan(value) else value for value in present})
     if not present:
         return None
+    if spec.function in ("FIRST", "LAST"):
+        # Of one event time the least value is the first, and the greatest the last.
+        chosen = min if spec.function == "FIRST" else max
+        time = chosen(e.ts for e, value in zip(members, values, strict=True) if value is not None)
+        present = [value for e, value in zip(members, values, strict=True) if value is not None and e.ts == time]
+        return _FUNCTIONS["MIN" if spec.function == "FIRST" else "MAX"](present)
     if spec.function == "QUANTILE":
         return _quantile(present, spec.parameter or 0.0)
     if spec.function == "AVG" and spec.kind is Kind.DECIMAL:
@@ -174,5 +180,5 @@ def result_kind(spec: AggregateSpec) -> Kind:
     """The kind of an aggregate's result."""
     if spec.function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
-    keeping = ("SUM", "MIN", "MAX", "AVG") if spec.kind is Kind.DECIMAL else ("SUM", "MIN", "MAX")
+    keeping = ("SUM", "MIN", "MAX", "FIRST", "LAST", *(("AVG",) if spec.kind is Kind.DECIMAL else ()))
     return spec.kind if spec.function in keeping else Kind.FLOAT

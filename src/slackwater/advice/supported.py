@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from slackwater.core.errors import UsageError
 from slackwater.core.results import ISTREAM
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, streams_read
 
 TAKEN = (
     "advise takes joins and selections over time windows, and window aggregates with COUNT, SUM, AVG, MIN, MAX, VAR and"
     " STDDEV"
 )
-DISTRIBUTIVE = frozenset(("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV"))
 
 
 def check_supported(query: BoundQuery) -> None:
@@ -38,5 +38,9 @@ def _why_not(query: BoundQuery) -> str | None:
         return "HAVING depends on what was lost: leave it out"
     if query.out.kind != ISTREAM and query.out.every:
         return f"results leave by {query.out}, not as they are made: leave that out"
-    wrong = [one.function for one in query.aggregates if one.function not in DISTRIBUTIVE]
-    return f"{wrong[0]} keeps all values of a window" if wrong else None
+    for one in query.aggregates:
+        if FUNCTIONS[one.function].keeps_values:
+            return f"{one.function} keeps all values of a window"
+        if FUNCTIONS[one.function].by_time:
+            return f"what a missing tuple does to {one.function} has no bound"
+    return None

@@ -1,7 +1,7 @@
 """Aggregate calls with their argument bound and the kind of their result.
 
-Invariant: COUNT gives an integer, SUM an integer of integers, a decimal of decimals and a float of floats, MIN and MAX
-what they are given, AVG a decimal of decimals, and all others a float. FILTER is a CASE around the argument.
+Invariant: what an aggregate takes and gives is said in `expressions/aggregates.py`. FILTER is a CASE around the
+argument.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
+from slackwater.expressions.aggregates import FUNCTIONS, Gives, Takes
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Expr, Literal
 from slackwater.language.bound import Aggregate
@@ -17,8 +18,6 @@ from slackwater.language.forms import aggregate_function
 from slackwater.language.nodes import place_of
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
-
-_OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
@@ -49,7 +48,7 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
         function, argument = "COUNT_DISTINCT", argument.expressions[0]
     bound = Scalars(scope, "another aggregate").bind(argument)
     kind = _kind(function, bound, argument, scope)
-    if bound.kind is Kind.DECIMAL and function in _OF_FLOATS:
+    if bound.kind is Kind.DECIMAL and FUNCTIONS[function].gives is Gives.FLOAT:
         bound = typed_call("to_float", (bound,))
     return Aggregate(name, function, bound if condition is None else _where(condition, bound), parameter, kind)
 
@@ -60,19 +59,15 @@ def _where(condition: Expr, value: Expr) -> Expr:
 
 
 def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
-    if function in ("COUNT", "COUNT_DISTINCT"):
-        return Kind.INT
-    if function in ("MIN", "MAX"):
-        if argument.kind is Kind.BOOL:
-            raise scope.fail(f"{function} needs a number, a timestamp or a text, not a boolean", node)
-        return argument.kind
-    if not argument.kind.numeric:
+    known = FUNCTIONS[function]
+    if known.takes is Takes.ORDERED and argument.kind is Kind.BOOL:
+        raise scope.fail(f"{function} needs a number, a timestamp or a text, not a boolean", node)
+    if known.takes is Takes.NUMBERS and not argument.kind.numeric:
         hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""
         raise scope.fail(f"{function} needs a number, not {argument.kind.value}{hint}", node)
     if function == "AVG" and argument.kind is Kind.DECIMAL:
         _check_average(argument, node, scope)
-        return Kind.DECIMAL
-    return argument.kind if function == "SUM" else Kind.FLOAT
+    return known.kind_of(argument.kind)
 
 
 def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:

@@ -12,6 +12,7 @@ from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError
 from slackwater.core.schema import Kind, Schema
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Expr, streams_of
 from slackwater.language.bound import (
     AggregateQuery,
@@ -168,6 +169,12 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         )
     elif isinstance(bound, AggregateQuery) and isinstance(quality, RelativeError):
         message = why_no_error(bound)
+        chosen = next((one for one in bound.aggregates if FUNCTIONS[one.function].by_time), None)
+        if chosen is not None:
+            message = (
+                f"a tuple that is missing may put any other value in the place of {chosen.name}, so its error has no"
+                " bound. Write COMPLETE, NO WAIT or DELAY, or leave it out"
+            )
         others = [one for one in bound.aggregates if one.kind is Kind.TEXT]
         if others:
             kind = others[0].kind.value

@@ -26,6 +26,7 @@ from slackwater.core.schema import (
     decimal_type,
     moment_type,
 )
+from slackwater.expressions.aggregates import FUNCTIONS, Gives
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import (
     RESULT_TIME,
@@ -71,9 +72,10 @@ def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
 
 
 def aggregate_leaves_as(call: Aggregate, streams: Sequence[StreamRef]) -> pa.DataType:
-    """The Arrow type of an aggregate: MIN and MAX keep that of their argument, and decimals get room as in Spark: a sum
-    ten digits more, an average four behind the point."""
-    if call.argument is None or (call.function not in ("MIN", "MAX") and call.kind is not Kind.DECIMAL):
+    """The Arrow type of an aggregate: one of its values keeps the type of its argument, and decimals get room as in
+    Spark: a sum ten digits more, an average four behind the point."""
+    chosen = FUNCTIONS[call.function].gives is Gives.ARGUMENT
+    if call.argument is None or not (chosen or call.kind is Kind.DECIMAL):
         return ARROW_OF[call.kind]
     arrow = leaves_as(call.argument, streams)
     if call.function == "SUM":

@@ -15,25 +15,11 @@ from sqlglot import exp
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import parse_duration
+from slackwater.expressions.aggregates import BY_CALL
 from slackwater.expressions.text_rules import PARTS, TARGETS
 from slackwater.expressions.tree import Literal, Written
 from slackwater.language.scope import Scope
 
-AGGREGATES = {
-    "count": "COUNT",
-    "sum": "SUM",
-    "avg": "AVG",
-    "min": "MIN",
-    "max": "MAX",
-    "var": "VAR",
-    "variance": "VAR",
-    "var_samp": "VAR",
-    "stddev": "STDDEV",
-    "stddev_samp": "STDDEV",
-    "median": "MEDIAN",
-    "quantile": "QUANTILE",
-}
-"""Every name an aggregate can be called by, and the aggregate."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1
 LONGEST = 800_000
@@ -194,7 +180,7 @@ def aggregate_function(node: exp.Expr) -> str | None:
         return aggregate_function(node.this)
     if not isinstance(node, exp.Anonymous):
         return None
-    function = AGGREGATES.get(node.name.lower())
+    function = BY_CALL.get(node.name.lower())
     return None if function in ("MIN", "MAX") and len(node.expressions) > 1 else function
 
 

@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from slackwater.core.errors import QueryError
 from slackwater.core.schema import Field, Kind, Schema
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
 from slackwater.expressions.relational import (
     Aggregate,
@@ -322,6 +323,10 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
         RelationColumn(names[key_column(at)], expr.kind, leaves_as(expr, scope.streams))
         for at, (expr, _) in enumerate(groups.keys)
     )
+    for call in groups.calls:
+        if FUNCTIONS[call.function].by_time:
+            message = f"{call.function} goes by event time, and rows of an instant have none; write MIN or MAX"
+            raise QueryError(message, query.text, *query.items[0].place)
     calls = tuple(
         AggregateCall(
             call.function, None if call.argument is None else found.over(call.argument), call.parameter,

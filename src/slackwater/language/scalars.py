@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from slackwater.core.errors import QueryError
 from slackwater.core.schema import Kind
+from slackwater.expressions.aggregates import BY_CALL
 from slackwater.expressions.functions import ExpressionTypeError, function_names, is_text_call, typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
 from slackwater.language import unsupported
 from slackwater.language.forms import (
-    AGGREGATES,
     Span,
     aggregate_function,
     cast_operator,
@@ -284,7 +284,7 @@ class Scalars:
             raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
         names = function_names()
         if name not in names:
-            raise self._at_name(unsupported.function(name) or unknown_function(node.name, (*names, *AGGREGATES)), node)
+            raise self._at_name(unsupported.function(name) or unknown_function(node.name, (*names, *BY_CALL)), node)
         return self._call(name, node.expressions, node)
 
     def _at_name(self, message: str, node: exp.Expr) -> QueryError:

@@ -95,8 +95,9 @@ class _Builder:
         They are counted as in the graph of operators, and raw streams are called what reports call them.
         """
         plan, nodes = self._plan, self._plan.operator.all_nodes
+        raw = [] if plan.nodes else [self._raw(one) for one in plan.inputs]
         if plan.placed is not None:
-            return self._relations(plan.placed, [self._raw(one) for one in plan.inputs])
+            return self._relations(plan.placed, raw)
         made: list[str] = []
         for number, node in enumerate(nodes):
             own = plan.nodes[number] if plan.nodes else plan
@@ -104,7 +105,7 @@ class _Builder:
             ids, taken = [], []
             for at, read in enumerate(node.inputs):
                 if not reads_node(read):
-                    ids.append(self._raw(plan.inputs[read]))
+                    ids.append(raw[read] if raw else self._raw(plan.inputs[read]))
                 elif plan.nodes:
                     one, below = own.inputs[at], node_of(read)
                     ids.append(self._filtered(one, made[below], f"operator.{below + 1}"))

@@ -27,6 +27,7 @@ _SMALL, _LARGE = f"{2.0**-600!r}::DOUBLE", f"{2.0**600!r}::DOUBLE"
 _SUMS = {"SUM": "sum", "AVG": "avg"}
 _SPREADS = {"VAR": "var_samp", "STDDEV": "stddev_samp"}
 _EXTREMES = {"MIN": "min", "MAX": "max"}
+_BY_TIME = {"FIRST": ("first", ""), "LAST": ("first", " DESC")}
 
 
 def make_truth(
@@ -81,6 +82,11 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"count(DISTINCT {x}){which}"
     if function in _EXTREMES:
         return f"{_EXTREMES[function]}({x}){which}"
+    if function in _BY_TIME:
+        # Of one event time the least value is the first, and the greatest the last.
+        chosen, direction = _BY_TIME[function]
+        present = f"{which[:-1]} AND {x} IS NOT NULL)" if which else f" FILTER ({x} IS NOT NULL)"
+        return f"{chosen}({x} ORDER BY ts_0{direction}, {x}{direction}){present}"
     if function == "AVG" and argument.kind is Kind.DECIMAL:
         # Four digits more, halves away from zero.
         total, count = f"sum({x}){which}", f"nullif(count({x}){which}, 0)"

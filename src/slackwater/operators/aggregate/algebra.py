@@ -6,6 +6,9 @@ back what it combined: quantiles and distinct counts keep all values, count one 
 out when it leaves (see `holistic_values`). Counts and integer sums could be taken back as well, but float sums could
 not without losing digits, and two stacks cost the same; so they stay with the others.
 
+The first and the last value of a window go by event time. Of values of one event time the least is the first and the
+greatest the last, so that they do not depend on the order of arrival, nor on shards.
+
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
 bits, and moments are as in `spread`.
 
@@ -21,9 +24,10 @@ from enum import IntEnum
 
 import numpy as np
 
-from slackwater.core.batch import Flags, Floats, Words
+from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.errors import DataError
 from slackwater.core.schema import AVERAGE_DIGITS, NULL_FLOAT, NULL_WORD, Kind
+from slackwater.expressions.aggregates import FUNCTIONS, Gives
 from slackwater.operators.aggregate import spread
 
 
@@ -41,6 +45,8 @@ class Op(IntEnum):
     MIN_TEXT = 8
     MAX_TEXT = 9
     MOMENTS_INT = 10
+    FIRST = 11
+    LAST = 12
 
 
 class Commutative:
@@ -57,7 +63,9 @@ class Invertible(Commutative):
 
 _MIN = {Kind.FLOAT: Op.MIN_FLOAT, Kind.TEXT: Op.MIN_TEXT}
 _MAX = {Kind.FLOAT: Op.MAX_FLOAT, Kind.TEXT: Op.MAX_TEXT}
-WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: spread.FLOAT_WORDS, Op.MOMENTS_INT: spread.INT_WORDS}
+_TEXT = (Op.MIN_TEXT, Op.MAX_TEXT)
+WIDTH = dict.fromkeys((Op.SUM_INT, Op.SUM_FLOAT, Op.FIRST, Op.LAST), 2)
+WIDTH |= {Op.MOMENTS: spread.FLOAT_WORDS, Op.MOMENTS_INT: spread.INT_WORDS}
 
 
 @dataclass(frozen=True)
@@ -67,10 +75,19 @@ class Component:
     op: Op
     row: int
     float_argument: bool
+    time: int = TS
+    """The row of the event time, by which the first and the last value are chosen."""
+    tie: Op | None = None
+    """Which of several values of one event time is the first or the last: the least or the greatest."""
 
     @property
     def width(self) -> int:
         return WIDTH.get(self.op, 1)
+
+    @property
+    def compares_text(self) -> bool:
+        """Whether it looks texts up in a table."""
+        return self.op in _TEXT or self.tie in _TEXT
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,8 @@ class AggregateSpec:
     row: int = -1
     kind: Kind = Kind.INT
     parameter: float | None = None
+    time: int = TS
+    """The row of the event time."""
 
     @property
     def algebra(self) -> type[Commutative]:
@@ -89,7 +108,7 @@ class AggregateSpec:
         >>> AggregateSpec("MEDIAN").algebra is Invertible, AggregateSpec("MAX").algebra is Invertible
         (True, False)
         """
-        return Invertible if self.function in ("MEDIAN", "QUANTILE", "COUNT_DISTINCT") else Commutative
+        return Invertible if FUNCTIONS[self.function].keeps_values else Commutative
 
     @property
     def holistic(self) -> bool:
@@ -99,14 +118,14 @@ class AggregateSpec:
     @property
     def combined_anywhere(self) -> bool:
         """Whether its partials are a few words that can be combined where no texts are known."""
-        text = (Op.MIN_TEXT, Op.MAX_TEXT)
-        return not self.holistic and not any(one.op in text for one in self.components)
+        return not self.holistic and not any(one.compares_text for one in self.components)
 
     @property
     def components(self) -> tuple[Component, ...]:
         """The accumulators this aggregate is computed from (none for a holistic one)."""
         is_float = self.kind is Kind.FLOAT
         present = Component(Op.COUNT, self.row, is_float)
+        least, greatest = _MIN.get(self.kind, Op.MIN_INT), _MAX.get(self.kind, Op.MAX_INT)
         total = Component(Op.SUM_FLOAT if is_float else Op.SUM_INT, self.row, is_float)
         match self.function:
             case "COUNT":
@@ -114,9 +133,13 @@ class AggregateSpec:
             case "SUM" | "AVG":
                 return (present, total)
             case "MIN":
-                return (present, Component(_MIN.get(self.kind, Op.MIN_INT), self.row, is_float))
+                return (present, Component(least, self.row, is_float))
             case "MAX":
-                return (present, Component(_MAX.get(self.kind, Op.MAX_INT), self.row, is_float))
+                return (present, Component(greatest, self.row, is_float))
+            case "FIRST":
+                return (present, Component(Op.FIRST, self.row, is_float, self.time, least))
+            case "LAST":
+                return (present, Component(Op.LAST, self.row, is_float, self.time, greatest))
             case "VAR" | "STDDEV":
                 return (Component(Op.MOMENTS if is_float else Op.MOMENTS_INT, self.row, is_float),)
             case _:
@@ -160,9 +183,10 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
         found = spread.variances(np.ascontiguousarray(state), at[0])
         return float_words(np.sqrt(found) if aggregate.function == "STDDEV" else found, state[:, at[0]] < 2)
     present = state[:, at[0]]
-    if aggregate.function in ("MIN", "MAX"):
+    if FUNCTIONS[aggregate.function].gives is Gives.ARGUMENT:
         null = NULL_FLOAT if aggregate.kind is Kind.FLOAT else NULL_WORD
-        return np.where(present > 0, state[:, at[1]], null)
+        # The value stands behind what it is chosen by.
+        return np.where(present > 0, state[:, at[1] + aggregate.components[1].width - 1], null)
     if aggregate.kind is Kind.FLOAT:
         total, correction = floats[:, at[1]], floats[:, at[1] + 1]
         with np.errstate(invalid="ignore"):

@@ -22,21 +22,27 @@ MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
 MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
 MOMENTS_INT = int(Op.MOMENTS_INT)
 MIN_TEXT, MAX_TEXT = int(Op.MIN_TEXT), int(Op.MAX_TEXT)
+FIRST, LAST = int(Op.FIRST), int(Op.LAST)
 LARGEST_WORD = 2**63 - 1
 
 # Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
-# there, whether it is a float, where the table of texts is.
-OP, AT, ROW, NULL, IS_FLOAT, TEXTS = range(6)
+# there, whether it is a float, where the table of texts is, which row holds the event time, what decides between values
+# of one event time.
+OP, AT, ROW, NULL, IS_FLOAT, TEXTS, TIME, TIE = range(8)
+NO_TIE = -1
 
 
 def program_for(layout: Layout, texts: TextTable | None = None) -> Words:
     """The components of a layout for compiled code, one per line; whoever uses it keeps the table of texts."""
     table = 0 if texts is None else texts.address
     lines = [
-        (int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, c.float_argument, table)
+        (
+            int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, c.float_argument, table,
+            c.time, NO_TIE if c.tie is None else int(c.tie),
+        )
         for c in layout.components
-    ]
-    return np.array(lines, np.int64).reshape(len(lines), 6)
+    ]  # fmt: skip
+    return np.array(lines, np.int64).reshape(len(lines), 8)
 
 
 @inner
@@ -47,9 +53,9 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
         ints[r, at] = 0
         if op in (SUM_INT, SUM_FLOAT):
             ints[r, at + 1] = 0
-        elif op == MIN_INT:
+        elif op in (MIN_INT, FIRST):
             ints[r, at] = LARGEST_WORD
-        elif op in (MAX_INT, MIN_TEXT, MAX_TEXT):
+        elif op in (MAX_INT, MIN_TEXT, MAX_TEXT, LAST):
             ints[r, at] = NULL_WORD
         elif op == MIN_FLOAT:
             floats[r, at] = np.nan
@@ -89,6 +95,8 @@ def add(
             add_square(ints, r, at, words[row, i])
         elif op in (MIN_TEXT, MAX_TEXT):
             ints[r, at] = further(program[c, TEXTS], op, ints[r, at], words[row, i])
+        elif op in (FIRST, LAST):
+            choose(program, c, ints, floats, r, at, words[program[c, TIME], i], words[row, i], word_floats[row, i])
         else:
             add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
 
@@ -127,9 +135,32 @@ def combine(
             add_squares(ints, r, to, others, o, at)
         elif op in (MIN_TEXT, MAX_TEXT):
             ints[r, to] = further(program[c, TEXTS], op, ints[r, to], others[o, at])
+        elif op in (FIRST, LAST):
+            choose(program, c, ints, floats, r, to, others[o, at], others[o, at + 1], other_floats[o, at + 1])
         else:
             f = other_floats
             add_moments(floats, r, to, f[o, at], f[o, at + 1], f[o, at + 2])
+
+
+@inner
+def choose(
+    program: Words, c: int, ints: Words, floats: Floats, r: int, at: int, time: int, word: int, number: float
+) -> None:
+    """Keep the value of the event time that comes first or last; `number` is the same word as a float."""
+    tie, value = program[c, TIE], at + 1
+    if time != ints[r, at]:
+        if (time < ints[r, at]) == (program[c, OP] == FIRST):
+            ints[r, at], ints[r, value] = time, word
+    elif tie == MIN_INT:
+        ints[r, value] = min(ints[r, value], word)
+    elif tie == MAX_INT:
+        ints[r, value] = max(ints[r, value], word)
+    elif tie == MIN_FLOAT:
+        floats[r, value] = smaller(floats[r, value], number)
+    elif tie == MAX_FLOAT:
+        floats[r, value] = larger(floats[r, value], number)
+    else:
+        ints[r, value] = further(program[c, TEXTS], tie, ints[r, value], word)
 
 
 @inner

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import gcd
 
-from slackwater.core.schema import Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.shared.store import SharedSpec
 from slackwater.operators.query_set.places import PanesPlace, QueryPlace
@@ -40,7 +39,7 @@ def why_alone(plan: PhysicalPlan) -> str | None:
     kept = [one.function for one in spec.aggregates if one.holistic]
     if kept:
         return f"{kept[0]} keeps all values of a window"
-    if any(one.function in ("MIN", "MAX") and one.kind is Kind.TEXT for one in spec.aggregates):
+    if spec.pane_partials is None:
         return "MIN and MAX of text look texts up"
     count = spec.range // gcd(spec.range, spec.grid.slide)
     if count > MOST_PANES:

@@ -1,0 +1,82 @@
+"""The aggregates: one entry each, with what everybody but those who compute it must know of it.
+
+The language finds an aggregate here by its name and gives its results their kind; plans, advice and targets ask what
+may be done with it. How it is computed stands in `operators/aggregate`, and once more, for the judge, in `verify`.
+
+Invariant: whoever asks which aggregates there are asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from slackwater.core.schema import Kind
+
+
+class Takes(Enum):
+    """Which arguments an aggregate can have."""
+
+    ANYTHING = auto()
+    ORDERED = auto()
+    """A number, a timestamp or a text."""
+    NUMBERS = auto()
+
+
+class Gives(Enum):
+    """The kind of an aggregate's results."""
+
+    COUNT = auto()
+    ARGUMENT = auto()
+    """One of its values: the type of its argument."""
+    TOTAL = auto()
+    """The kind of its argument."""
+    AVERAGE = auto()
+    """A decimal of decimals, else a float."""
+    FLOAT = auto()
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """An aggregate."""
+
+    takes: Takes
+    gives: Gives
+    called: tuple[str, ...] = ()
+    """Its names in a query, in lower case; none where it has a form of its own."""
+    keeps_values: bool = False
+    """Whether all values of a window are kept, not a few words."""
+    by_time: bool = False
+    """Whether event times choose among its values. A row of a relation has none, and what a tuple that is missing does
+    to such a choice has no bound."""
+
+    def kind_of(self, argument: Kind) -> Kind:
+        """The kind of its results over arguments of a kind that it takes.
+
+        >>> FUNCTIONS["AVG"].kind_of(Kind.INT), FUNCTIONS["MAX"].kind_of(Kind.TEXT)
+        (<Kind.FLOAT: 'float'>, <Kind.TEXT: 'text'>)
+        """
+        if self.gives is Gives.COUNT:
+            return Kind.INT
+        kept = self.gives in (Gives.ARGUMENT, Gives.TOTAL) or (self.gives is Gives.AVERAGE and argument is Kind.DECIMAL)
+        return argument if kept else Kind.FLOAT
+
+
+FUNCTIONS: Mapping[str, AggregateFunction] = {
+    "COUNT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, ("count",)),
+    "COUNT_DISTINCT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, keeps_values=True),
+    "SUM": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, ("sum",)),
+    "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg",)),
+    "MIN": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("min",)),
+    "MAX": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("max",)),
+    "FIRST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("first",), by_time=True),
+    "LAST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("last",), by_time=True),
+    "VAR": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("var", "variance", "var_samp")),
+    "STDDEV": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("stddev", "stddev_samp")),
+    "MEDIAN": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("median",), keeps_values=True),
+    "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("quantile",), keeps_values=True),
+}
+"""By name, as plans have it."""
+BY_CALL: Mapping[str, str] = {called: name for name, one in FUNCTIONS.items() for called in one.called}
+"""Every name an aggregate can be called by, and the aggregate."""

@@ -1,0 +1,1 @@
+SELECT k, FIRST(x), LAST(x) AS newest FROM a [10 SEC] GROUP BY k
