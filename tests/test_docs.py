@@ -12,10 +12,10 @@ from slackwater.cli.app import app
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.schema import Field, Kind, Schema
+from slackwater.expressions.aggregates import BY_CALL
 from slackwater.expressions.functions import function_names
 from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.language.bind import bind
-from slackwater.language.forms import AGGREGATES
 from slackwater.sources.encode import REASONS
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +63,7 @@ def test_the_page_on_the_language_shows_queries_of_both_sorts() -> None:
 def test_the_page_on_the_language_names_every_function_aggregate_and_option() -> None:
     words = {word.lower() for word in re.findall(r"\w+", page("docs/language.md"))}
     built_in = set(function_names()) - set(USER_FUNCTIONS)
-    assert built_in | set(AGGREGATES) | {field.name for field in fields(Options)} <= words
+    assert built_in | set(BY_CALL) | {field.name for field in fields(Options)} <= words
 
 
 def test_the_reference_names_every_command_and_option() -> None:
