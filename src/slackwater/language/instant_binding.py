@@ -326,7 +326,7 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
     for call in groups.calls:
         if FUNCTIONS[call.function].by_time:
             message = f"{call.function} goes by event time, and rows of an instant have none; write MIN or MAX"
-            raise QueryError(message, query.text, *query.items[0].place)
+            raise refused(query.items[0], message)
     calls = tuple(
         AggregateCall(
             call.function, None if call.argument is None else found.over(call.argument), call.parameter,
