@@ -13,6 +13,7 @@ from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
     BoundQuery,
+    InstantQuery,
     JoinQuery,
     LandmarkWindow,
     RateWindow,
@@ -22,7 +23,6 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
-from slackwater.language.instants import InstantQuery
 
 _ARROW = {
     Kind.TIME: pa.timestamp("us", "UTC"),

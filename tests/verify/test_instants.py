@@ -13,7 +13,7 @@ from hypothesis import given as tried_with
 from hypothesis import strategies as st
 
 from slackwater.language.bind import bind
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import InstantQuery
 from slackwater.verify import Verdict, judge
 from tests.effort import tried
 from tests.verify.cases import SCHEMA, Row, given

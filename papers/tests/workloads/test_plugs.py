@@ -6,7 +6,7 @@ from papers.workloads import Delays, smart_plugs
 from papers.workloads.plug_queries import PLUG_QUERIES, averages_over
 from slackwater.core.errors import UsageError
 from slackwater.expressions.relational import Join, operators, scans
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import InstantQuery
 from slackwater.sources.binding import bind_to_tables
 from slackwater.workloads import disorder_statistics
 

@@ -5,8 +5,8 @@ Invariant: a tree holds plain data only, so it can be compared, hashed, shipped 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Kind
 
@@ -61,6 +61,17 @@ def walk(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Call):
         for arg in expr.args:
             yield from walk(arg)
+
+
+def with_columns(expr: Expr, change: Callable[[Column], Expr]) -> Expr:
+    """The expression with something else in the place of each column.
+
+    >>> with_columns(Call("neg", (Column(0, "v", Kind.INT),), Kind.INT), lambda column: replace(column, stream=1)).args
+    (Column(stream=1, name='v', kind=<Kind.INT: 'integer'>, scale=0),)
+    """
+    if isinstance(expr, Column):
+        return change(expr)
+    return replace(expr, args=tuple(with_columns(arg, change) for arg in expr.args)) if isinstance(expr, Call) else expr
 
 
 def streams_of(expr: Expr) -> frozenset[int]:

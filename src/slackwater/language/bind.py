@@ -5,43 +5,42 @@ Invariant: whatever can be known to be wrong with a query before data flows is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError
-from slackwater.core.schema import Kind, Schema
+from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
-from slackwater.expressions.tree import Expr, streams_of
+from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
     JoinQuery,
     LandmarkWindow,
     Match,
+    Output,
     RateWindow,
+    RowsQuery,
     RowWindow,
     StreamRef,
+    UnionQuery,
     is_chain,
     raw_streams,
 )
-from slackwater.language.check import MOST_STREAMS, check, check_aliases
+from slackwater.language.check import MOST_STREAMS, check, check_aliases, over_instants
 from slackwater.language.composed import why_no_error, why_no_target
-from slackwater.language.derived import result_schema
+from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
-from slackwater.language.grouping import bind_aggregation
-from slackwater.language.groups import conjuncts_of, is_aggregation
+from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation
 from slackwater.language.instant_binding import bind_instants
-from slackwater.language.instant_windows import over_instants
 from slackwater.language.kinds import KINDS
-from slackwater.language.nodes import Landmarks, Rate, Select, Stream, Window, refused, text_of
+from slackwater.language.nodes import Clause, Landmarks, Rate, Select, Stream, Window, WindowForAll, refused, text_of
 from slackwater.language.parser import MOST_INPUTS
-from slackwater.language.rewrite import lifted, window_above
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, matching
 from slackwater.language.selection import bind_outputs
-from slackwater.language.union import bind_union
 from slackwater.language.window_bounds import bind_bounds
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
@@ -88,7 +87,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
 def _bind(query: Select, schemas: Mapping[str, Schema]) -> BoundQuery:
     if query.united:
         # A target is for the whole query, and none of those that are united has one.
-        return bind_union(query, [_bind_select(one, schemas, Complete(), Options()) for one in query.all_united])
+        return _bind_union(query, [_bind_select(one, schemas, Complete(), Options()) for one in query.all_united])
     return _bind_select(query, schemas, query.quality, query.options)
 
 
@@ -107,9 +106,9 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
         return JoinQuery(streams, conditions, outputs, quality, options, bounds, select.out, match)
     if len(streams) == 1:
         return bind_aggregation(select, streams, quality, options)
-    above = window_above(select)
+    above = _window_above(select)
     join = JoinQuery(streams, conditions, (), Complete(), Options(), bounds)
-    return lifted(bind_aggregation(select, streams, quality, options), join, *above)
+    return _lifted(bind_aggregation(select, streams, quality, options), join, *above)
 
 
 def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:
@@ -202,3 +201,117 @@ def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]],
         for position in read or range(streams):
             filters[position].append(expr)
     return [tuple(found) for found in filters], tuple(conditions)
+
+
+def _bind_union(query: Select, queries: Sequence[BoundQuery]) -> UnionQuery:
+    """The union of bound queries, those of `query.all_united`. Columns go together by their place, and are of one kind;
+    the first sub-query names them. A bare NULL is of the kind that the column has in the other sub-queries."""
+    streams = tuple(
+        StreamRef(str(number), "", result_schema(one), None, query=one)
+        for number, one in enumerate(_with_typed_nulls(queries), 1)
+    )
+    first = columns_of_result(streams[0].schema)
+    for stream, own in zip(streams[1:], query.united, strict=True):
+        found = columns_of_result(stream.schema)
+        if len(found) != len(first):
+            listed = f"{', '.join(field.name for field in found)} here and {', '.join(field.name for field in first)}"
+            message = f"the queries of a UNION ALL must have the same columns: there are {listed} in the first"
+            raise refused(own, message)
+        for one, other in zip(first, found, strict=True):
+            if one.kind is not other.kind:
+                message = (
+                    f"column '{other.name}' is {other.kind.value} here, and '{one.name}' of the first query is"
+                    f" {one.kind.value}; make them the same, as in to_float(x)"
+                )
+                raise refused(own, message)
+            if one.scale != other.scale:
+                message = (
+                    f"column '{other.name}' is {type_name(other.arrow)} here, and '{one.name}' of the first query is"
+                    f" {type_name(one.arrow)}; make them the same, as in to_float(x)"
+                )
+                raise refused(own, message)
+    outputs = tuple(Output(field.name, Column(0, field.name, field.kind, field.scale)) for field in first)
+    return UnionQuery(streams, outputs, query.quality, query.options)
+
+
+def _with_typed_nulls(queries: Sequence[BoundQuery]) -> list[BoundQuery]:
+    """The queries, with every bare NULL of the kind that its column has elsewhere."""
+    typed: dict[int, Field] = {}
+    for query in queries:
+        bare = _bare_nulls(query)
+        for place, field in enumerate(columns_of_result(result_schema(query))):
+            if place not in bare:
+                typed.setdefault(place, field)
+    return [_typed(query, typed) for query in queries]
+
+
+def _typed(query: BoundQuery, typed: Mapping[int, Field]) -> BoundQuery:
+    changed = _bare_nulls(query) & typed.keys()
+    if not changed or not isinstance(query, RowsQuery):
+        return query
+    outputs = [
+        replace(output, expr=Literal(None, typed[place].kind, typed[place].scale)) if place in changed else output
+        for place, output in enumerate(query.outputs)
+    ]
+    return replace(query, outputs=tuple(outputs))
+
+
+def _bare_nulls(query: BoundQuery) -> set[int]:
+    """The places of outputs that are NULL and nothing else."""
+    outputs = query.outputs if isinstance(query, RowsQuery) else ()
+    exprs = [output.expr for output in outputs]
+    return {place for place, expr in enumerate(exprs) if isinstance(expr, Literal) and expr.value is None}
+
+
+_OWN = "give it one of its own, as in SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE SLIDE 10 SECONDS]"
+
+
+def _window_above(select: Select) -> tuple[int, int | None]:
+    """Range and slide of an aggregate above a join: the one window that all streams of the join have."""
+    clauses = select.windows
+    if len(clauses) == 1 and isinstance(clauses[0], WindowForAll) and not any(s.window for s in select.streams):
+        clause: Clause = clauses[0]
+        size, slide = clauses[0].size, clauses[0].slide
+    else:
+        sizes = {stream.window.range if isinstance(stream.window, Window) else None for stream in select.streams}
+        if clauses or len(sizes) > 1:
+            message = f"an aggregate above a join takes the window of its streams, and these have several; {_OWN}"
+            raise refused(clauses[0] if clauses else select.streams[1], message)
+        window = select.streams[0].window
+        assert isinstance(window, Window), "windows are checked before"
+        clause, size, slide = window, window.range, None
+    if size <= 0:
+        raise refused(clause, "the window of an aggregate must be longer than nothing")
+    return size, slide
+
+
+def _lifted(query: AggregateQuery, join: JoinQuery, size: int, slide: int | None) -> AggregateQuery:
+    """The aggregate of a query whose expressions read the streams of a join, over the results of that join.
+
+    `SELECT COUNT(DISTINCT s.k) FROM s, t WHERE s.k = t.k WINDOW 10 MINUTES` means: the results of the join within 10
+    minutes, counted in windows of 10 minutes by the event time of each result. As everywhere, a window without SLIDE
+    tumbles. What comes out says the same as the sub-query written out would.
+    """
+    exprs = [key.expr for key in query.keys]
+    exprs += [call.argument for call in query.aggregates if call.argument is not None]
+    names: dict[Column, str] = {}
+    for node in (node for expr in exprs for node in walk(expr)):
+        if isinstance(node, Column) and node not in names:
+            name = f"{join.streams[node.stream].alias}.{node.name}"
+            # A quoted name may have a dot in it.
+            names[node] = f"{name}#{len(names)}" if name in names.values() else name
+    inner = replace(join, outputs=tuple(Output(name, column) for column, name in names.items()))
+    alias = " ⨝ ".join(stream.alias for stream in join.streams)
+    return replace(
+        query,
+        stream=StreamRef(alias, "", result_schema(inner), size, slide, query=inner),
+        keys=tuple(replace(key, expr=_renamed(key.expr, names)) for key in query.keys),
+        aggregates=tuple(
+            call if call.argument is None else replace(call, argument=_renamed(call.argument, names))
+            for call in query.aggregates
+        ),
+    )
+
+
+def _renamed(expr: Expr, names: dict[Column, str]) -> Expr:
+    return with_columns(expr, lambda column: replace(column, stream=0, name=names[column]))

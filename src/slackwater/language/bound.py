@@ -1,6 +1,8 @@
 """A bound query: every name resolved, every type known, every filter where it belongs. What the planner starts from.
 
 Invariant: a bound query is plain, frozen data; two equal texts over equal schemas bind to equal values.
+
+References: 004 §2.1.2, §6.2 (queries over instantaneous windows).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
 from slackwater.core.schema import Kind, Schema
 from slackwater.core.time import Bounds
+from slackwater.expressions.relational import Relation
 from slackwater.expressions.tree import Expr
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -209,3 +212,24 @@ def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:
     for stream in streams_read(query):
         found += [stream] if stream.query is None else raw_streams(stream.query)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class InstantQuery(RelationQuery):
+    """What is computed from the windows of one instant."""
+
+    streams: tuple[StreamRef, ...]
+    """The windows in the order of the text, those of sub-queries too; `relation` refers to them by position. Two
+    windows over one source are two of them."""
+    relation: Relation
+    """Its columns are those that are selected, in their order and under their names."""
+    slide: int
+    """Microseconds between two instants."""
+    quality: Quality
+    options: Options
+    out: Out = AS_MADE
+
+    @property
+    def range(self) -> int:
+        """The longest window."""
+        return max(stream.range or 0 for stream in self.streams)

@@ -5,7 +5,12 @@ it stands, never ignored. A stream has a window of time, or another one, or none
 windows that follow rates all or none: the sizes are kept in relation to one another, and what counts tuples of one
 input has nothing to say about the time that another one goes by.
 
-References: 001 §2.3.
+A query is over instantaneous windows where relations of one instant are combined: a join of windows that have a SLIDE;
+an aggregate or a join over a sub-query without a window of its own, which has such windows inside; IN and EXISTS with a
+query; SELECT DISTINCT from a window with a SLIDE; and any query around one of these. A query that has a meaning without
+instants keeps it. All windows of one query slide together.
+
+References: 001 §2.3; 004 §2.1.2.
 """
 
 from __future__ import annotations
@@ -16,7 +21,6 @@ from slackwater.core.quality import Complete, Quality, Recall, RelativeError
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
 from slackwater.language.groups import is_aggregation
-from slackwater.language.instant_windows import check_instants, over_instants
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
     Landmarks,
@@ -281,3 +285,67 @@ def check_aliases(select: Select) -> None:
             message = f"two streams in FROM are called '{stream.alias}'; name one otherwise with AS"
             raise refused(stream, message, stream.alias_place)
         taken.add(stream.alias)
+
+
+def over_instants(query: Select) -> bool:
+    """Whether a query is one over instantaneous windows."""
+    if query.united:
+        return any(_select_over_instants(one) for one in (query, *query.united))
+    return _select_over_instants(query)
+
+
+def _select_over_instants(query: Select) -> bool:
+    streams = query.streams
+    if query.members or any(stream.query is not None and over_instants(stream.query) for stream in streams):
+        return True
+    bare = [stream.query for stream in streams if stream.query is not None and stream.window is None]
+    if len(streams) > 1:
+        return any(map(_slides, streams)) or (not query.windows and any(map(_slides_inside, bare)))
+    if bare:
+        return is_aggregation(query) and _slides_inside(bare[0])
+    return query.kind == "DISTINCT" and _slides(streams[0])
+
+
+def _slides(stream: Stream) -> bool:
+    """Whether an entry of FROM has a window of time with a SLIDE."""
+    return isinstance(stream.window, Window) and not stream.window.in_rows and stream.window.slide is not None
+
+
+def _slides_inside(query: Select) -> bool:
+    """Whether some window of a query slides, or of those inside it that have no window of their own."""
+    for stream in (stream for one in (query, *query.united) for stream in one.streams):
+        if _slides(stream) or (stream.query is not None and stream.window is None and _slides_inside(stream.query)):
+            return True
+    return False
+
+
+def check_instants(query: Select) -> None:
+    """Refuse what does not go with instants in a whole query."""
+    if query.target is not None and isinstance(query.quality, Recall | RelativeError):
+        message = (
+            f"{target_word(query.quality)} is not offered over windows that slide together: what a missing tuple does"
+            " to a join or an aggregate of an instant has no bound; write COMPLETE, NO WAIT or DELAY"
+        )
+        raise refused(query.target, message)
+    if query.to_stream is not None and (query.out.every is not None or query.out.kind not in (ISTREAM, RSTREAM)):
+        message = f"{query.out.kind} is not offered here: at every slide all rows of that instant leave; leave it out"
+        if query.out.every is not None:
+            message = "EVERY is for joins that move with every tuple; here rows leave at every SLIDE"
+        raise refused(query.to_stream, message)
+    check_select(query, outermost=True)
+
+
+def check_select(query: Select, outermost: bool = False) -> None:
+    """Refuse clauses that one SELECT, which is part of such a query, cannot have."""
+    if query.united:
+        message = "UNION ALL is not offered where windows slide together; run one query for each part"
+        raise refused(query.united[0], message)
+    if query.windows:
+        message = "WINDOW and PATH are between tuples of a join; where windows slide together each stands in brackets"
+        raise refused(query.windows[0], message)
+    if query.match is not None:
+        message = "MATCH TIME is for windows that follow rates, and these slide together; leave it out"
+        raise refused(query.match, message)
+    if not outermost and query.to_stream is not None and query.out.kind != ISTREAM:
+        message = f"{query.out.kind} says how results leave, and these stay inside of the query; leave it out"
+        raise refused(query.to_stream, message)

@@ -3,8 +3,11 @@
 Aggregates may stand anywhere in SELECT and HAVING, as in `SUM(v) / COUNT(*)`. Each is taken out and computed as one
 column of the group; what is left is an expression over such columns.
 
-Invariant: an expression of a group reads keys, aggregates and the bounds of the window, and nothing else. Keys and
-aggregates have no names yet: `key_column` and `call_column` say how an expression refers to them.
+Invariant: an expression of a group reads keys, aggregates and the bounds of the window, and nothing else; the bounds
+are always in the result and therefore never listed. Keys and aggregates have no names while they are collected:
+`key_column` and `call_column` say how an expression refers to them. COUNT gives an integer, SUM an integer of integers,
+a decimal of decimals and a float of floats, MIN and MAX what they are given, AVG a decimal of decimals, and all others
+a float. FILTER is a CASE around the argument.
 """
 
 from __future__ import annotations
@@ -15,17 +18,89 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from slackwater.core.errors import QueryError
-from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.language.aggregates import bind_aggregate
-from slackwater.language.bound import WINDOW_COLUMNS, Aggregate
-from slackwater.language.derived import aggregate_leaves_as
+from slackwater.core.options import Options
+from slackwater.core.quality import Quality
+from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
+from slackwater.expressions.aggregates import FUNCTIONS, Gives, Takes
+from slackwater.expressions.functions import typed_call
+from slackwater.expressions.tree import Call, Column, Expr, Literal, with_columns
+from slackwater.language.bound import WINDOW_COLUMNS, Aggregate, AggregateQuery, Output, StreamRef
+from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
-from slackwater.language.nodes import Item, Select, place_of, refused
-from slackwater.language.output_names import Wish, spelled
+from slackwater.language.nodes import Item, Select, place_of, refused, text_of
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
-from slackwater.language.selection import wish_for
+from slackwater.language.selection import Wish, free_name, name_columns, spelled, wish_for
+
+
+def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
+    """One aggregate call, under the name its column will have."""
+    function, condition = aggregate_function(node), None
+    if function is None:
+        raise scope.fail("expected an aggregate here", node)
+    if isinstance(node, exp.Filter):
+        condition = Scalars(scope, "FILTER").condition(node.args["expression"])
+        node = node.this
+    arguments, parameter = list(node.expressions), None
+    if function == "QUANTILE":
+        if len(arguments) != 2:
+            raise scope.fail("QUANTILE takes a value and a share, as in QUANTILE(v, 0.9)", node)
+        parameter = _share(arguments.pop(), scope)
+    if len(arguments) != 1:
+        wanted = "* or one value" if function == "COUNT" else "one value"
+        raise scope.fail(f"{node.name.upper()} takes {wanted}", node)
+    (argument,) = arguments
+    if isinstance(argument, exp.Star):
+        if function != "COUNT" or any(argument.args.values()):
+            raise scope.fail("only COUNT can take *, as in COUNT(*)", argument)
+        rows = None if condition is None else _where(condition, Literal(1, Kind.INT))
+        return Aggregate(name, "COUNT", rows, None, Kind.INT)
+    if isinstance(argument, exp.Distinct):
+        if function != "COUNT" or argument.args.get("on") or len(argument.expressions) != 1:
+            raise scope.fail("DISTINCT is offered as COUNT(DISTINCT x) only", node)
+        function, argument = "COUNT_DISTINCT", argument.expressions[0]
+    bound = Scalars(scope, "another aggregate").bind(argument)
+    kind = _kind(function, bound, argument, scope)
+    if bound.kind is Kind.DECIMAL and FUNCTIONS[function].gives is Gives.FLOAT:
+        bound = typed_call("to_float", (bound,))
+    return Aggregate(name, function, bound if condition is None else _where(condition, bound), parameter, kind)
+
+
+def _where(condition: Expr, value: Expr) -> Expr:
+    """What FILTER (WHERE condition) leaves of a value: nulls are in no aggregate."""
+    return typed_call("case", (condition, value, Literal(None, Kind.INT)))
+
+
+def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
+    known = FUNCTIONS[function]
+    if known.takes is Takes.ORDERED and argument.kind is Kind.BOOL:
+        raise scope.fail(f"{function} needs a number, a timestamp or a text, not a boolean", node)
+    if known.takes is Takes.NUMBERS and not argument.kind.numeric:
+        hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""
+        raise scope.fail(f"{function} needs a number, not {argument.kind.value}{hint}", node)
+    if function == "AVG" and argument.kind is Kind.DECIMAL:
+        _check_average(argument, node, scope)
+    return known.kind_of(argument.kind)
+
+
+def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:
+    """The average of decimals has four digits more, and these must fit in a word."""
+    arrow = leaves_as(argument, scope.streams)
+    if arrow.precision + AVERAGE_DIGITS > DIGITS:
+        written = scope.text[slice(*place_of(node))]
+        raise scope.fail(
+            f"{written} is {type_name(arrow)}, and an exact average of it has more than {DIGITS} digits; write"
+            f" AVG(to_float({written}))",
+            node,
+        )
+
+
+def _share(node: exp.Expr, scope: Scope) -> float:
+    bound = Scalars(scope, "QUANTILE").bind(node)
+    value = bound.value if isinstance(bound, Literal) and bound.kind.numeric else None
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise scope.fail("the share of QUANTILE must be a number from 0 to 1", node)
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -55,11 +130,7 @@ def call_column(number: int) -> str:
 
 def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
     """An expression with other names for its columns."""
-    if isinstance(expr, Column):
-        return replace(expr, name=names.get(expr.name, expr.name))
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(renamed(arg, names) for arg in expr.args))
-    return expr
+    return with_columns(expr, lambda column: replace(column, name=names.get(column.name, column.name)))
 
 
 def conjuncts_of(exprs: Sequence[Expr]) -> list[Expr]:
@@ -220,3 +291,39 @@ def window_column(node: exp.Expr, scope: Scope) -> str | None:
     name = node.name.lower()
     known = any(node.name in stream.schema for stream in scope.streams)
     return name if name in WINDOW_COLUMNS and not known else None
+
+
+def bind_aggregation(
+    query: Select, streams: tuple[StreamRef, ...], quality: Quality, options: Options
+) -> AggregateQuery:
+    """The aggregate query over streams whose windows and filters are bound already; it stands over the first one."""
+    groups = bind_groups(query, Scope(text_of(query), streams))
+    selected = groups.selected
+    chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
+    hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]
+    wishes = [wish for _, wish in selected] + [groups.keys[at][1] for at in hidden]
+    names = name_columns(wishes, text_of(query), aggregate=True)
+    order = tuple(names[: len(selected)])
+    taken = set(names)
+    called = {key_column(at): [name] for at, name in zip(hidden, names[len(selected) :], strict=True)}
+    for (expr, _), name in zip(selected, order, strict=True):
+        if isinstance(expr, Column):
+            called.setdefault(expr.name, []).append(name)
+    keys, columns = [], {}
+    for at, (expr, _) in enumerate(groups.keys):
+        keys += [Output(name, expr) for name in called[key_column(at)]]
+        columns[key_column(at)] = called[key_column(at)][0]
+    aggregates = []
+    for call, written in zip(groups.calls, groups.written, strict=True):
+        own = called[call.name] if call.name in called else [free_name(written, taken)]
+        aggregates.append(replace(call, name=own[0]))
+        columns[call.name] = own[0]
+    computed = [
+        Output(name, renamed(expr, columns))
+        for (expr, _), name in zip(selected, order, strict=True)
+        if not isinstance(expr, Column) or expr.name not in columns
+    ]
+    return AggregateQuery(
+        streams[0], tuple(keys), tuple(aggregates), order, quality, options, query.out, tuple(computed),
+        tuple(renamed(expr, columns) for expr in groups.having),
+    )  # fmt: skip

@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from slackwater.core.errors import QueryError
 from slackwater.core.schema import Field, Kind, Schema
+from slackwater.core.time import format_duration
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
 from slackwater.expressions.relational import (
@@ -35,9 +36,9 @@ from slackwater.expressions.relational import (
     RelationColumn,
     Scan,
 )
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import WINDOW_COLUMNS, Output, StreamRef
-from slackwater.language.check import check_aliases
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of, with_columns
+from slackwater.language.bound import WINDOW_COLUMNS, InstantQuery, Output, StreamRef
+from slackwater.language.check import check_aliases, check_select
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.forms import flattened, unwrapped
 from slackwater.language.groups import (
@@ -50,14 +51,11 @@ from slackwater.language.groups import (
     renamed,
     window_column,
 )
-from slackwater.language.instant_windows import Slides, check_select
-from slackwater.language.instants import InstantQuery
-from slackwater.language.nodes import Select, Stream, refused, text_of
-from slackwater.language.output_names import free_name, name_columns
+from slackwater.language.nodes import Select, Stream, Window, refused, text_of, why_no_slide
 from slackwater.language.relations import Combined, Entry, combined, join, pruned, selected
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
-from slackwater.language.selection import bind_outputs
+from slackwater.language.selection import bind_outputs, free_name, name_columns
 
 Source = Callable[[Stream], str]
 """Finds the stream that an entry of FROM reads, or refuses it."""
@@ -107,6 +105,50 @@ def bind_instants(query: Select, schemas: Mapping[str, Schema], source: Source) 
     return InstantQuery(binder.named_streams(), relation, binder.slides.slide, query.quality, query.options, query.out)
 
 
+class _Slides:
+    """Reads the windows of a query one after the other, and knows the slide that the first has stated."""
+
+    def __init__(self) -> None:
+        self.slide: int | None = None
+
+    def window_of(self, stream: Stream) -> Window:
+        """The window of an entry that reads a source."""
+        window, known = stream.window, self.slide
+        wanted = f"{stream.alias} [RANGE 5 MINUTES SLIDE {format_duration(known) if known else '1 SECOND'}]"
+        if window is None:
+            message = f"stream {stream.alias} needs a window that slides with the others, as in {wanted}"
+            raise refused(stream, message)
+        if not isinstance(window, Window) or window.in_rows:
+            message = f"windows that slide together are of time; write RANGE and SLIDE, as in {wanted}"
+            raise refused(window, message)
+        if window.slide is None:
+            message = (
+                "all windows of this query are read at the same instants, so this one needs the SLIDE of the others,"
+                f" as in {wanted}"
+            )
+            raise refused(window, message)
+        if known is not None and window.slide != known:
+            message = (
+                f"this window slides by {format_duration(window.slide)} and another of this query by"
+                f" {format_duration(known)}; all are read at the same instants, so write the same SLIDE"
+            )
+            raise refused(window, message, window.slide_place)
+        why = why_no_slide(window.slide, window.range)
+        if why is not None:
+            raise refused(window, why, window.slide_place)
+        self.slide = window.slide
+        return window
+
+    def no_window_of(self, stream: Stream) -> None:
+        """Refuse a window behind a sub-query."""
+        if stream.window is not None:
+            message = (
+                f"{stream.alias} is read at the same instants as the windows inside it, and has no window of its own;"
+                " leave it out"
+            )
+            raise refused(stream.window, message)
+
+
 class _Binder:
     """Binds one SELECT after the other, and collects the windows they read."""
 
@@ -116,7 +158,7 @@ class _Binder:
         self._ways: list[tuple[str, ...]] = []
         """Of every stream, the names of the sub-queries that it stands in."""
         self._way: tuple[str, ...] = ()
-        self.slides = Slides()
+        self.slides = _Slides()
 
     def named_streams(self) -> tuple[StreamRef, ...]:
         """The streams, each with a name of its own for reports: its alias, and where two have the same, with the way to
@@ -395,16 +437,12 @@ def _own(column: RelationColumn) -> Column:
 
 def _of_stream(expr: Expr, position: int) -> Expr:
     """An expression that reads one entry, as the filter of that stream."""
-    if isinstance(expr, Column):
-        return replace(expr, stream=position)
-    return replace(expr, args=tuple(_of_stream(arg, position) for arg in expr.args)) if isinstance(expr, Call) else expr
+    return with_columns(expr, lambda column: replace(column, stream=position))
 
 
 def _shifted(expr: Expr, by: int) -> Expr:
     """An expression over entries that stand further behind."""
-    if isinstance(expr, Column):
-        return replace(expr, stream=expr.stream + by)
-    return replace(expr, args=tuple(_shifted(arg, by) for arg in expr.args)) if isinstance(expr, Call) else expr
+    return with_columns(expr, lambda column: replace(column, stream=column.stream + by))
 
 
 def _known(value: Expr, conditions: Sequence[Expr]) -> bool:

@@ -26,9 +26,9 @@ from slackwater.expressions.relational import (
     Scan,
     Select,
 )
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of, with_columns
 from slackwater.language.bound import StreamRef
-from slackwater.language.output_names import free_name
+from slackwater.language.selection import free_name
 
 ColumnOf = tuple[int, str]
 """An entry of FROM, and the name of a column there."""
@@ -59,12 +59,11 @@ class Combined:
 
 def moved(expr: Expr, columns: Mapping[ColumnOf, Column]) -> Expr:
     """An expression over other columns of the same kinds."""
-    if isinstance(expr, Column):
-        found = columns[expr.stream, expr.name]
-        return replace(expr, stream=found.stream, name=found.name)
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(moved(arg, columns) for arg in expr.args))
-    return expr
+    return with_columns(expr, lambda column: _called(column, columns[column.stream, column.name]))
+
+
+def _called(column: Column, as_: Column) -> Column:
+    return replace(column, stream=as_.stream, name=as_.name)
 
 
 def conjunction(conditions: Sequence[Expr]) -> Expr | None:

@@ -13,8 +13,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import UTC, Kind
 from slackwater.expressions.relational import Placement, Relation, Scan
 from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.language.bound import StreamRef
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import InstantQuery, StreamRef
 from slackwater.operators.instant.adapting import Census
 from slackwater.operators.instant.fragments import COLUMN, ROW, reading
 from slackwater.operators.instant.pruning import pruned

@@ -16,11 +16,10 @@ from slackwater.core.schema import UTC, Kind
 from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery, is_chain
+from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, UnionQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
-from slackwater.language.instants import InstantQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.join.algorithms import ALGORITHMS

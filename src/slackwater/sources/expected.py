@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from slackwater.core.nested import column_at
 from slackwater.core.time import SECOND
-from slackwater.language.bound import BoundQuery, StreamRef, rates_anywhere, raw_streams
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import BoundQuery, InstantQuery, StreamRef, rates_anywhere, raw_streams
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.encode import GOOD, encode_time
 

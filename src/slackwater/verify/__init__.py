@@ -17,9 +17,8 @@ from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, is_chain, raw_streams
 from slackwater.language.distinct import DistinctQuery
-from slackwater.language.instants import InstantQuery
 from slackwater.verify.aggregate import judge_aggregate
 from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain

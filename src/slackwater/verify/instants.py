@@ -21,7 +21,7 @@ from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.relational import scans
 from slackwater.expressions.tree import Column, Expr
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import InstantQuery
 from slackwater.verify.chain_rows import comparable
 from slackwater.verify.produced import store
 from slackwater.verify.relation_sql import Stretch, TreeRenderer

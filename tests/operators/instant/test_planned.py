@@ -16,8 +16,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.relational import Aggregate, AggregateCall, Join, RelationColumn, Scan
 from slackwater.expressions.tree import Column, Literal
-from slackwater.language.bound import StreamRef
-from slackwater.language.instants import InstantQuery
+from slackwater.language.bound import InstantQuery, StreamRef
 from slackwater.operators.instant.sharding import common_key
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.pipeline import Epochs
