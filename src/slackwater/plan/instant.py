@@ -12,7 +12,7 @@ from dataclasses import replace
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import UTC, Kind
 from slackwater.expressions.relational import Placement, Relation, Scan
-from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.expressions.tree import Call, Expr, Literal, with_columns
 from slackwater.language.bound import InstantQuery, StreamRef
 from slackwater.operators.instant.adapting import Census
 from slackwater.operators.instant.fragments import COLUMN, ROW, reading
@@ -124,11 +124,7 @@ def over_few_streams(query: InstantQuery) -> tuple[InstantQuery, tuple[int, ...]
 
 
 def _of_stream(expr: Expr, stream: int) -> Expr:
-    if isinstance(expr, Column):
-        return replace(expr, stream=stream)
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_of_stream(arg, stream) for arg in expr.args))
-    return expr
+    return with_columns(expr, lambda column: replace(column, stream=stream))
 
 
 def _renumbered(relation: Relation, becomes: list[int]) -> Relation:

@@ -27,7 +27,7 @@ from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.disorder.sharing.run_order import NOWHERE, View
 from slackwater.expressions.computed import PARTITION, Computed
-from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.expressions.tree import Expr, with_columns
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.sharing.panes import shared_panes
@@ -240,8 +240,4 @@ def _filter_of(one: InputPlan) -> Filter:
 
 def _on_its_own(expr: Expr) -> Expr:
     """An expression over one stream, wherever that stands in FROM."""
-    if isinstance(expr, Column):
-        return replace(expr, stream=0)
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_on_its_own(arg) for arg in expr.args))
-    return expr
+    return with_columns(expr, lambda column: replace(column, stream=0))

@@ -18,7 +18,7 @@ from dataclasses import replace
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Expr, streams_of, walk
+from slackwater.expressions.tree import Column, Expr, streams_of, walk, with_columns
 from slackwater.language.bound import JoinQuery, Output, RateWindow, StreamRef
 from slackwater.language.derived import result_schema
 from slackwater.operators.join.operator import at_most
@@ -41,7 +41,7 @@ def as_chain(query: JoinQuery, order: Sequence[int]) -> JoinQuery:
         conditions = [condition for condition in conditions if condition not in here]
         asked = _moved(here, reading)
         if number + 1 == len(order):
-            outputs = tuple(replace(output, expr=_move(output.expr, reading)) for output in query.outputs)
+            outputs = tuple(replace(output, expr=with_columns(output.expr, reading)) for output in query.outputs)
             return replace(query, streams=(left, own), conditions=asked, outputs=outputs)
         wanted = [*conditions, *(output.expr for output in query.outputs)]
         names = _names(wanted, done, streams)
@@ -97,10 +97,4 @@ def _either(left: Reading, stream: int) -> Reading:
 
 
 def _moved(exprs: Iterable[Expr], reading: Reading) -> tuple[Expr, ...]:
-    return tuple(_move(expr, reading) for expr in exprs)
-
-
-def _move(expr: Expr, reading: Reading) -> Expr:
-    if isinstance(expr, Column):
-        return reading(expr)
-    return replace(expr, args=tuple(_move(arg, reading) for arg in expr.args)) if isinstance(expr, Call) else expr
+    return tuple(with_columns(expr, reading) for expr in exprs)

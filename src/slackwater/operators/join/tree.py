@@ -29,7 +29,7 @@ from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.meters import LedgerTerms
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
+from slackwater.expressions.tree import Column, Expr, columns_of, streams_of, with_columns
 from slackwater.operators.contract import PLAIN, BuildContext, GraphNode, OperatorSpec
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.graph_operator import GraphOperator, Vertex
@@ -232,13 +232,13 @@ def _inside(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
 
 def _renamed(expr: Expr, n: int) -> Expr:
     """A condition of the m-way join over the two inputs of node n."""
-    if isinstance(expr, Column):
-        return (
-            replace(expr, stream=1) if expr.stream == n else replace(expr, stream=0, name=_name(expr.stream, expr.name))
-        )
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_renamed(arg, n) for arg in expr.args))
-    return expr
+
+    def renamed(column: Column) -> Column:
+        if column.stream == n:
+            return replace(column, stream=1)
+        return replace(column, stream=0, name=_name(column.stream, column.name))
+
+    return with_columns(expr, renamed)
 
 
 def _name(member: int, column: str) -> str:

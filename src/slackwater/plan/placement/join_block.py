@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Kind
 from slackwater.expressions.relational import Join, Relation, RelationColumn, Select
-from slackwater.expressions.tree import Call, Column, Expr, streams_of
+from slackwater.expressions.tree import Call, Column, Expr, streams_of, with_columns
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
 
@@ -116,14 +116,14 @@ def _first_inside(read: int, left: int, right: int) -> bool:
 
 def _named(expr: Expr, *inputs: Mapping[Place, str]) -> Expr:
     """An expression over leaves as one over the inputs of a join."""
-    if isinstance(expr, Column):
+
+    def named(column: Column) -> Column:
         for number, names in enumerate(inputs):
-            if (expr.stream, expr.name) in names:
-                return replace(expr, stream=number, name=names[expr.stream, expr.name])
-        raise ValueError(f"no input has {expr.name}")
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_named(arg, *inputs) for arg in expr.args))
-    return expr
+            if (column.stream, column.name) in names:
+                return replace(column, stream=number, name=names[column.stream, column.name])
+        raise ValueError(f"no input has {column.name}")
+
+    return with_columns(expr, named)
 
 
 def block_of(relation: Relation, improved: Callable[[Relation], Relation]) -> Block | None:
@@ -189,12 +189,12 @@ def _by_name(relation: Relation, places: list[Place]) -> dict[str, Place]:
 
 def _placed(expr: Expr, *inputs: Mapping[str, Place]) -> Expr:
     """An expression over the inputs of an operator as one over leaves."""
-    if isinstance(expr, Column):
-        leaf, name = inputs[expr.stream][expr.name]
-        return replace(expr, stream=leaf, name=name)
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_placed(arg, *inputs) for arg in expr.args))
-    return expr
+
+    def placed(column: Column) -> Column:
+        leaf, name = inputs[column.stream][column.name]
+        return replace(column, stream=leaf, name=name)
+
+    return with_columns(expr, placed)
 
 
 def _classes(equalities: list[tuple[Expr, Expr]]) -> tuple[list[tuple[Expr, ...]], list[tuple[Expr, Expr]]]:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, RelationColumn, Select
-from slackwater.expressions.tree import Call, Column, Expr, walk
+from slackwater.expressions.tree import Call, Column, Expr, walk, with_columns
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
 
@@ -83,11 +83,7 @@ def _names(expr: Expr) -> set[str]:
 
 def _replaced(expr: Expr, named: Mapping[str, Expr]) -> Expr:
     """An expression with others put in for its columns."""
-    if isinstance(expr, Column):
-        return named[expr.name]
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(_replaced(arg, named) for arg in expr.args))
-    return expr
+    return with_columns(expr, lambda column: named[column.name])
 
 
 def aggregated_below(top: Aggregate) -> Relation | None:
