@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.core.time import MINUTE, format_duration
 
+DEFAULT_CONFIDENCE, DEFAULT_PERIOD = 0.95, MINUTE
+"""What a target has of which these are not stated."""
+
 
 @dataclass(frozen=True)
 class Complete:
@@ -67,6 +70,17 @@ class RelativeError:
 
 
 Quality = Complete | NoWait | Delay | Recall | RelativeError
+
+
+def impossible_share(word: str, share: float) -> str | None:
+    """Why a target cannot ask for this share; None if it can. A recall may be complete.
+
+    >>> impossible_share("RECALL", 1.0), impossible_share("ERROR", 1.0)
+    (None, 'ERROR must be more than 0 and less than 1 (100%)')
+    """
+    if 0 < share < 1 or (word == "RECALL" and share == 1):
+        return None
+    return f"{word} must be more than 0 and {'at most' if word == 'RECALL' else 'less than'} 1 (100%)"
 
 
 def clause(quality: Quality) -> str:

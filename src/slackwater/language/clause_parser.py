@@ -16,9 +16,19 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options, out_of_range
-from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.core.quality import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_PERIOD,
+    Complete,
+    Delay,
+    NoWait,
+    Quality,
+    Recall,
+    RelativeError,
+    impossible_share,
+)
 from slackwater.core.results import DSTREAM, ISTREAM, RSTREAM, Out
-from slackwater.core.time import MINUTE, parse_duration, unit_size
+from slackwater.core.time import parse_duration, unit_size
 from slackwater.language import unsupported
 from slackwater.language.expression_parser import ExpressionParser
 from slackwater.language.nodes import (
@@ -38,7 +48,6 @@ from slackwater.language.nodes import (
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.tokens import is_name
 
-DEFAULT_CONFIDENCE, DEFAULT_PERIOD = 0.95, MINUTE
 MOST_ROWS = 100_000_000
 """A window that counts is kept in memory; nobody means more tuples than these."""
 WINDOW_WORDS = frozenset(("WINDOW", "DWINDOW", "PATH"))
@@ -305,7 +314,7 @@ class ClauseParser(ExpressionParser):
         raise self.error(f"WITH needs a target: {_TARGETS}")
 
     def _recall(self, whole: bool) -> Recall:
-        target = self._share("RECALL", one_included=True)
+        target = self._share("RECALL")
         at_most = self._cap()
         stated, over = self.accept("OVER"), DEFAULT_PERIOD
         if stated:
@@ -341,7 +350,7 @@ class ClauseParser(ExpressionParser):
             self.fail("AT MOST must be longer than nothing; who wants no slack at all writes WITH NO WAIT", length)
         return at_most
 
-    def _share(self, what: str, one_included: bool = False) -> float:
+    def _share(self, what: str) -> float:
         first = self.peek()
         # Some write .95, which is two tokens.
         fraction = self.accept(".")
@@ -351,9 +360,9 @@ class ClauseParser(ExpressionParser):
         self.take()
         number = float(f"{'.' if fraction else ''}{token.text}")
         share = float(f"{number / 100:.15g}") if self.accept("%") else number
-        if not (0 < share < 1 or (one_included and share == 1)):
-            upper = "at most 1 (100%)" if one_included else "less than 1 (100%)"
-            self.fail(f"{what} must be more than 0 and {upper}", token)
+        why = impossible_share(what, share)
+        if why is not None:
+            self.fail(why, token)
         return share
 
     def read_settings(self) -> Settings:

@@ -7,8 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, completed
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_PERIOD,
+    Complete,
+    Delay,
+    NoWait,
+    Quality,
+    Recall,
+    RelativeError,
+    completed,
+    impossible_share,
+)
 from slackwater.core.time import parse_duration
 from slackwater.language.dialect import parse_quality
 from slackwater.plan.fragments import learned
@@ -55,11 +66,13 @@ def recall(target: Share, over: str | None = None, at_most: str | None = None) -
     >>> print(recall(0.99, over="30 seconds"), recall("95%", at_most="10 minutes"), sep=", ")
     RECALL 0.99 OVER 30 s, RECALL 0.95 OVER 1 min AT MOST 10 min
     """
-    period = "" if over is None else f" OVER {micros(over, 'over')} MICROSECONDS"
-    text = f"RECALL {_share(target, 'recall')}{period}{_cap(at_most)}"
-    made = _stated(text, target)
-    assert isinstance(made, Recall)
-    return made
+    period = DEFAULT_PERIOD if over is None else _longer_than_nothing(over, "over")
+    return Recall(
+        _share(target, "recall", "RECALL"),
+        period,
+        _most(at_most),
+        _unstated(over=over is None, at_most=at_most is None),
+    )
 
 
 def relative_error(bound: Share, confidence: Share | None = None, at_most: str | None = None) -> RelativeError:
@@ -71,11 +84,9 @@ def relative_error(bound: Share, confidence: Share | None = None, at_most: str |
     >>> print(relative_error("1%"), relative_error("1%", at_most="10 seconds"), sep=", ")
     ERROR 0.01 CONFIDENCE 0.95, ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 s
     """
-    sure = "" if confidence is None else f" CONFIDENCE {_share(confidence, 'confidence')}"
-    text = f"ERROR {_share(bound, 'relative_error')}{sure}{_cap(at_most)}"
-    made = _stated(text, bound)
-    assert isinstance(made, RelativeError)
-    return made
+    sure = DEFAULT_CONFIDENCE if confidence is None else _share(confidence, "confidence", "CONFIDENCE")
+    unstated = _unstated(confidence=confidence is None, at_most=at_most is None)
+    return RelativeError(_share(bound, "relative_error", "ERROR"), sure, _most(at_most), unstated)
 
 
 def capped(quality: Quality | str | None, at_most: str | None, whole: bool = True) -> Quality | None:
@@ -121,36 +132,41 @@ def settable(
     return quality
 
 
-def _cap(at_most: str | None) -> str:
-    """The cap as the language writes it."""
-    return "" if at_most is None else f" AT MOST {_most(at_most)} MICROSECONDS"
+def _unstated(**unsaid: bool) -> tuple[str, ...]:
+    return tuple(name for name, left_out in unsaid.items() if left_out)
 
 
-def _most(at_most: str) -> int:
+def _most(at_most: str | None) -> int | None:
+    """The most slack, where one is given."""
+    if at_most is None:
+        return None
     most = micros(at_most, "at_most")
     if most <= 0:
         raise UsageError(f"at_most={at_most!r} must be longer than nothing; sw.no_wait() is for no slack at all")
     return most
 
 
-def _stated(text: str, given: Share) -> object:
-    try:
-        return parse_quality(text, whole=False)
-    except SlackwaterError as error:
-        raise UsageError(f"{given!r}: {str(error).splitlines()[0]}") from None
+def _longer_than_nothing(text: str, what: str) -> int:
+    length = micros(text, what)
+    if length <= 0:
+        raise UsageError(f"{what}={text!r} must be longer than nothing")
+    return length
 
 
-def _share(value: Share, what: str) -> str:
-    """A share as the language writes it: 0.99, or 99%."""
+def _share(value: Share, what: str, word: str) -> float:
+    """A share as a number, or as the language writes it: 0.99, or 99%."""
     text = str(value).strip()
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
         number = -1.0
-    # Python writes small numbers with an exponent, and infinity in words.
     if not 0 <= number <= 100:
         raise UsageError(f"{what}: {value!r} is no share; write 0.99 or '99%'")
-    return f"{number:.15f}".rstrip("0").rstrip(".") + ("%" if text.endswith("%") else "")
+    share = float(f"{number / 100 if text.endswith('%') else number:.15g}")
+    why = impossible_share(word, share)
+    if why is not None:
+        raise UsageError(f"{value!r}: {why}")
+    return share
 
 
 def micros(text: str, what: str) -> int:
