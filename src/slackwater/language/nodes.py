@@ -23,7 +23,8 @@ EXPLAIN_AS = ("TEXT", "JSON")
 MOST_WINDOWS = 1_000_000
 """In how many windows a tuple may be."""
 _T = TypeVar("_T")
-_TEXT, _PLACE = "text", "place"
+TEXT, _PLACE = "text", "place"
+"""What the root of a tree, and each node, remembers besides its arguments."""
 
 
 class Part(Generic[_T]):
@@ -277,14 +278,9 @@ def name_place(call: exp.Expr) -> Place:
     return (call.meta["start"], call.meta["end"] + 1) if "start" in call.meta else place_of(call)
 
 
-def root_of(node: exp.Expr, text: str) -> None:
-    """Make a node the root of a tree: it remembers the text that all its nodes stand in."""
-    node.meta[_TEXT] = text
-
-
 def text_of(node: exp.Expr) -> str:
     """The text that a node stands in."""
-    text: str = node.root().meta[_TEXT]
+    text: str = node.root().meta[TEXT]
     return text
 
 

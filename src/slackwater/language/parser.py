@@ -19,7 +19,7 @@ from slackwater.core.errors import QueryError
 from slackwater.language import unsupported
 from slackwater.language.clause_parser import WINDOW_WORDS, ClauseParser
 from slackwater.language.kinds import KINDS
-from slackwater.language.nodes import EXPLAIN_AS, Item, MatchTime, Named, Select, Stream, place_of, put, root_of
+from slackwater.language.nodes import EXPLAIN_AS, TEXT, Item, MatchTime, Named, Select, Stream, place_of, put
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
 
@@ -64,7 +64,7 @@ class QueryParser(ClauseParser):
         explain = self._explain()
         self._read_named()
         query = self._query()
-        root_of(query, self.sql)
+        query.meta[TEXT] = self.sql
         self._check_named(query)
         start = self.peek()
         if start is not None and self.accept("WITH"):
