@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slackwater.core.errors import UsageError
 from slackwater.core.outlook import Outlook
 from slackwater.core.wrong_clocks import WrongClock
-from slackwater.observe.event_log import EventLog, JsonFormatter, by_logging, json_line, teller
+from slackwater.observe.event_log import EventLog, JsonFormatter, by_logging, event_writer, json_line
 from slackwater.observe.events import Event, events_between
 from slackwater.observe.value import QueryProgress, StreamProgress
 from tests.ops.made import QUALITY, SEEN, made
@@ -145,7 +145,7 @@ def test_begins_and_ends_of_a_condition_take_turns(changed: list[str | None], qu
 
 def test_a_line_is_one_json_object_with_a_time() -> None:
     out = io.StringIO()
-    log = EventLog(teller(out))
+    log = EventLog(event_writer(out))
     log.publish(replace(QUIET_ONE, time=1_700_000_000.0))
     log.publish(replace(QUIET_ONE, time=1_700_000_060.25, failure='a "quoted"\nline', over=True))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -157,7 +157,7 @@ def test_a_line_is_one_json_object_with_a_time() -> None:
 
 def test_a_file_is_appended_to_and_may_be_moved_away(tmp_path: Path) -> None:
     path = tmp_path / "events.log"
-    log = EventLog(teller(path))
+    log = EventLog(event_writer(path))
     log.publish(QUIET_ONE)
     path.rename(tmp_path / "events.log.1")
     log.publish(replace(QUIET_ONE, over=True))
@@ -167,13 +167,13 @@ def test_a_file_is_appended_to_and_may_be_moved_away(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere.*cannot be written.*name a file in a folder that is there"):
-        teller(tmp_path / "nowhere" / "events.log")
+        event_writer(tmp_path / "nowhere" / "events.log")
 
 
 def test_a_disk_that_is_full_later_does_not_end_the_query(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
-    log = EventLog(teller(folder / "events.log"))
+    log = EventLog(event_writer(folder / "events.log"))
     (folder / "events.log").unlink()
     folder.rmdir()
     log.publish(QUIET_ONE)

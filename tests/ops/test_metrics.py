@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slackwater.observe.board import Board
-from slackwater.observe.metrics import METRICS, names_told, registry_of
+from slackwater.observe.metrics import METRICS, metric_names, registry_of
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.waiting import Waiting
 from tests.ops.made import bare, made
@@ -44,7 +44,7 @@ def test_promtool_finds_nothing_to_say_about_it(text: str) -> None:
 
 def test_the_moment_with_everything_gives_every_metric() -> None:
     given = {line.split("{")[0] for line in scraped(made()).splitlines() if not line.startswith("#")}
-    assert given == names_told()
+    assert given == metric_names()
 
 
 def test_names_keep_to_the_conventions_of_prometheus() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from slackwater.observe.metrics import names_told
+from slackwater.observe.metrics import metric_names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operate.md").read_text()
@@ -21,7 +21,7 @@ def first_column(text: str) -> set[str]:
 
 
 def test_the_page_names_every_metric() -> None:
-    assert {f"slackwater_{name}" for name in first_column(section("Metrics"))} == names_told()
+    assert {f"slackwater_{name}" for name in first_column(section("Metrics"))} == metric_names()
 
 
 def test_the_page_names_every_alert() -> None:

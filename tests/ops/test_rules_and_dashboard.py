@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.observe.metrics import METRICS, names_told
+from slackwater.observe.metrics import METRICS, metric_names
 
 ROOT = Path(__file__).parents[2]
 OPS = ROOT / "ops"
@@ -60,7 +60,7 @@ def test_every_alert_is_tried_above() -> None:
 
 
 def test_alerts_ask_for_metrics_that_there_are() -> None:
-    assert named(re.sub(r"description:.*", "", ALERTS)) <= names_told()
+    assert named(re.sub(r"description:.*", "", ALERTS)) <= metric_names()
 
 
 @needs_promtool
@@ -87,7 +87,7 @@ def test_a_panel_asks_for_metrics_and_labels_that_there_are(panel: dict[str, Any
         assert target["datasource"] == SOURCE
         asked = named(target["expr"])
         assert asked
-        assert asked <= names_told()
+        assert asked <= metric_names()
         shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
         assert all(shown <= labels[name] for name in asked)
 

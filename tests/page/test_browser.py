@@ -130,8 +130,8 @@ def test_an_ended_query_stays_with_its_last_numbers_when_the_server_has_stopped(
 
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[Page]:
-    moments = [made(name, batch) for name in ("first", "second") for batch in range(1, 60)]
-    with Page(Hub.of_recorded(Recorded({"first": None, "second": None}, moments)), port=0) as served:
+    snapshots = [made(name, batch) for name in ("first", "second") for batch in range(1, 60)]
+    with Page(Hub.of_recorded(Recorded({"first": None, "second": None}, snapshots)), port=0) as served:
         yield served
 
 
@@ -163,7 +163,7 @@ def test_a_wall_shows_queries_side_by_side_and_lets_one_be_hidden(browser: Any, 
     looked.page.close()
 
 
-def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_moments(browser: Any) -> None:
+def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_snapshots(browser: Any) -> None:
     hub = Hub(most=100)
     with Page(hub, port=0) as served:
         hub.expect("q")
@@ -177,8 +177,8 @@ def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_moments(browser
                 store.add({ batch, at: batch, slack: 1, samples: [], streams: [{ clock: batch * 100 }],
                             delays: { a: [[0, 1], [3, 1]] } });
               }
-              const all = store.moments.flatMap((one) => one.delays.a).reduce((sum, [, n]) => sum + n, 0);
-              return [store.moments.length <= MOST, all, store.latest.batch];
+              const all = store.snapshots.flatMap((one) => one.delays.a).reduce((sum, [, n]) => sum + n, 0);
+              return [store.snapshots.length <= MOST, all, store.latest.batch];
             }"""
         )
         assert kept == [True, 40000, 20000]
@@ -215,8 +215,8 @@ CHARTS = """async (frames) => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_stay_and_fit_while_the_window_changes(browser: Any, scheme: str) -> None:
-    moments = [progress(n, waited=120_000, quality=measured(0.96)) for n in range(1, 30)]
-    with Page(Hub.of_recorded(Recorded({"q": None}, moments)), port=0) as served:
+    snapshots = [progress(n, waited=120_000, quality=measured(0.96)) for n in range(1, 30)]
+    with Page(Hub.of_recorded(Recorded({"q": None}, snapshots)), port=0) as served:
         looked = Looked(browser, served.address, width=1200, scheme=scheme)
         playwright.expect(looked.page.locator(".chart canvas")).to_have_count(3, timeout=SOON)
         for width in (360, 1200, 700):
@@ -229,17 +229,17 @@ def test_charts_stay_and_fit_while_the_window_changes(browser: Any, scheme: str)
 
 def test_the_quality_chart_shows_the_worst_there_was(browser: Any) -> None:
     worst = {7: measured(0.04, 0.9), 8: measured(0.96, 0.02)}
-    moments = [progress(n, quality=worst.get(n, measured(0.96, 0.9))) for n in range(1, 30)]
-    with Page(Hub.of_recorded(Recorded({"q": None}, moments)), port=0) as served:
+    snapshots = [progress(n, quality=worst.get(n, measured(0.96, 0.9))) for n in range(1, 30)]
+    with Page(Hub.of_recorded(Recorded({"q": None}, snapshots)), port=0) as served:
         looked = Looked(browser, served.address)
         heights = looked.page.evaluate(
             """async () => {
               const { QualityChart } = await import("/static/charts.js");
-              const { moments } = await (await fetch("/moments")).json();
+              const { snapshots } = await (await fetch("/snapshots")).json();
               const box = document.body.appendChild(document.createElement("div"));
               box.style.cssText = "width: 500px; height: 120px";
               const chart = new QualityChart(box);
-              chart.draw(moments.map((one, i) => ({ ...one, x: i })));
+              chart.draw(snapshots.map((one, i) => ({ ...one, x: i })));
               await new Promise(requestAnimationFrame);
               const { plot } = chart, high = plot.bbox.height / devicePixelRatio;
               return plot.data.slice(1).flat().map((y) => plot.valToPos(y, "y") / high);

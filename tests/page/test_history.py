@@ -15,7 +15,7 @@ from slackwater.page.thinning import Thinned
 from tests.page.made import made
 
 
-def test_a_long_run_is_kept_in_few_moments_with_all_its_arrivals() -> None:
+def test_a_long_run_is_kept_in_few_snapshots_with_all_its_arrivals() -> None:
     seen = Thinned(most=40)
     for batch in range(1, 5001):
         seen.add(made(batch=batch))

@@ -43,11 +43,11 @@ def test_the_page_has_the_numbers_of_progress_and_moves_the_target(spark: SparkS
         latest = running.progress().latest
         assert latest is not None
         until(lambda: page.hub.latest.get("watched") == latest)
-        told = httpx.get(f"{page.address}moments").json()
-        last = told["moments"][-1]
+        told = httpx.get(f"{page.address}snapshots").json()
+        last = told["snapshots"][-1]
         assert last["in_time"] == latest.in_time
         assert last["quality"]["measured"] == latest.quality.measured  # type: ignore[union-attr]
-        counted = sum(n for one in told["moments"] for part in one["delays"].values() for _, n in part)
+        counted = sum(n for one in told["snapshots"] for part in one["delays"].values() for _, n in part)
         assert counted == sum(one["rows"] for one in last["streams"].values()) == 3200
         assert last["trade_off"]["slacks"] == sorted(last["trade_off"]["slacks"])
         assert any(one["kind"] == "operator" for one in told["hello"]["queries"][0]["plan"]["nodes"])

@@ -56,29 +56,29 @@ def test_the_page_and_its_files_are_served_and_nothing_else(client: Client) -> N
     assert "'self'" in asked.get("/").headers["content-security-policy"]
 
 
-def test_moments_can_be_had_as_one_document(client: Client) -> None:
-    told = client().get("/moments").json()
-    assert [one["batch"] for one in told["moments"]] == [1, 2, 3]
+def test_snapshots_can_be_had_as_one_document(client: Client) -> None:
+    told = client().get("/snapshots").json()
+    assert [one["batch"] for one in told["snapshots"]] == [1, 2, 3]
     assert told["hello"]["queries"] == [{"name": "q", "plan": {"nodes": []}, "settable": False}]
     assert len(told["hello"]["delay_edges_ms"]) == 64
 
 
 @pytest.mark.parametrize("host", ["example.org", "10.0.0.7", "127.0.0.1.example.org", ""])
 def test_another_name_for_this_machine_is_refused(client: Client, host: str) -> None:
-    assert client(host).get("/moments").status_code == 421
+    assert client(host).get("/snapshots").status_code == 421
 
 
 def test_a_host_that_is_none_is_refused(client: Client) -> None:
     for host in ("[", "[::1", "a]b"):
-        assert client(host).get("/moments").status_code == 400
-    assert client("[", token=TOKEN).get("/moments", params={"token": TOKEN}).status_code == 400
+        assert client(host).get("/snapshots").status_code == 400
+    assert client("[", token=TOKEN).get("/snapshots", params={"token": TOKEN}).status_code == 400
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://a]b", "null", "", "http://"])
 def test_an_origin_that_is_none_may_change_nothing(client: Client, origin: str) -> None:
     asked = client(control=True)
     assert asked.post("/target", json={}, headers={"Origin": origin}).status_code == 403
-    assert asked.get("/moments", headers={"Origin": origin}).status_code == 200
+    assert asked.get("/snapshots", headers={"Origin": origin}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/static/%00", "/%00", "/static/" + "a" * 5000, "/static/%ff%fe"])
@@ -92,7 +92,7 @@ def test_no_cookie_or_query_is_more_than_refused(client: Client, caplog: pytest.
     for cookie in ("a(b=1", "slackwater_token", "\x01=2", "slackwater_token=%00"):
         assert asked.get("/", headers={"Cookie": cookie}).status_code == 401
     known = {"Cookie": f"slackwater_token={TOKEN}"}
-    answer = asked.get("/moments?token=%0d%0aX-Mine:%201", headers=known)
+    answer = asked.get("/snapshots?token=%0d%0aX-Mine:%201", headers=known)
     assert answer.status_code == 200
     assert "x-mine" not in answer.headers
     assert not caplog.records
@@ -102,15 +102,15 @@ def test_a_token_of_any_characters_is_kept_by_the_browser(client: Client) -> Non
     token = "geheim; path=/\u00fc&\u4e2d, long enough"
     asked = client(token=token)
     assert asked.get("/", params={"token": token}).status_code == 200
-    assert asked.get("/moments").status_code == 200
+    assert asked.get("/snapshots").status_code == 200
 
 
 def test_without_the_token_nothing_is_told(client: Client) -> None:
     asked = client("10.0.0.7", token=TOKEN)
-    for path in ("/", "/moments", "/events", "/static/app.js"):
+    for path in ("/", "/snapshots", "/events", "/static/app.js"):
         assert asked.get(path).status_code == 401
-    assert asked.get("/moments?token=another token altogether").status_code == 401
-    assert asked.get("/moments", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert asked.get("/snapshots?token=another token altogether").status_code == 401
+    assert asked.get("/snapshots", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     asked.cookies.clear()
     first = asked.get("/", params={"token": TOKEN})
     assert first.status_code == 200
@@ -192,7 +192,7 @@ def test_events_tell_what_was_and_then_what_comes(hub: Hub) -> None:
         assert [one["batch"] for one in first] == [1, 2, 3]  # type: ignore[attr-defined]
         hub.publish(made(batch=4))
         name, more = next(told)
-        assert name == "moments"
+        assert name == "snapshots"
         assert [one["batch"] for one in more] == [4]  # type: ignore[attr-defined]
         hub.expect("another")
         assert next(told)[0] == "hello"
@@ -252,22 +252,22 @@ def test_who_sends_slowly_but_in_time_is_answered_and_who_listens_may_stay(
     with Page(hub, port=0) as page:
         told = events(page.address, 3)
         assert next(told)[0] == "hello"
-        assert next(told)[0] == "moments"
+        assert next(told)[0] == "snapshots"
         with socket.create_connection(page.bound, timeout=10) as asking:
-            for piece in (b"GET /moments HTTP/1.1\r\n", b"Host: 127.0.0.1\r\n", b"\r\n"):
+            for piece in (b"GET /snapshots HTTP/1.1\r\n", b"Host: 127.0.0.1\r\n", b"\r\n"):
                 asking.sendall(piece)
                 time.sleep(0.1)
             assert asking.recv(4096).startswith(b"HTTP/1.1 200")
             time.sleep(1)
-            asking.sendall(b"GET /moments HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            asking.sendall(b"GET /snapshots HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert asking.recv(4096).startswith(b"HTTP/1.1 200"), "a connection that is idle between two requests"
         hub.publish(made(batch=4))
-        assert next(told)[0] == "moments"
+        assert next(told)[0] == "snapshots"
 
 
 def test_there_are_never_more_than_so_many_connections(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.page.serving.MOST_CONNECTIONS", 3)
-    whole = b"GET /moments HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    whole = b"GET /snapshots HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     with Page(hub, port=0) as page, ExitStack() as others:
         open_ = [others.enter_context(socket.create_connection(page.bound)) for _ in range(3)]
         assert spoken(page, b"").startswith(b"HTTP/1.1 503 ")

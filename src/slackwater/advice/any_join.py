@@ -56,7 +56,7 @@ class EnumeratedJoin:
             dropped.true_by_hour[:] = tally.true_by_hour
 
     def results(self) -> Iterator[Words]:
-        """The members of all true results, shape (streams, results), as places in the history."""
+        """The members of all true results, shape (streams, results), by their numbers in the history."""
         batch, plan = self.history.batch, replace(self.plan, quality=NoWait())
         mine = np.flatnonzero(batch.passes)
         order = mine[np.lexsort((mine, batch.ts[mine]))]

@@ -106,14 +106,14 @@ def group(history: History, key: Words) -> Grouped:
     """The passing tuples by stream, key and event time, for the keys that all streams have."""
     m, ts, clocks = history.streams, history.ts, history.clocks
     usable = history.passes & (key != NULL_WORD)
-    places, keys = [], []
+    ordered, keys = [], []
     for s in range(m):
         mine = history.in_order(s)
         if not usable.all():
             mine = mine[usable[mine]]
         words = key[mine]
         by_key = np.argsort(words, kind="stable")
-        places.append(mine[by_key])
+        ordered.append(mine[by_key])
         keys.append(words[by_key])
     heads = [np.flatnonzero(np.concatenate([[len(one) > 0], one[1:] != one[:-1]])) for one in keys]
     distinct = [one[head] if len(one) else one for one, head in zip(keys, heads, strict=True)]
@@ -125,7 +125,7 @@ def group(history: History, key: Words) -> Grouped:
         bounds = np.append(heads[s], len(keys[s]))
         begin[:, s], end[:, s] = offset + bounds[which], offset + bounds[which + 1]
         offset += len(keys[s])
-    at = np.concatenate(places)
+    at = np.concatenate(ordered)
     first = np.empty((m, len(ts) if clocks.each else 0), np.int64)
     if clocks.each:
         mark_first(clocks, first)
@@ -251,7 +251,7 @@ def put(
 
 @inner
 def lower_bound(ts: Words, low: int, high: int, time: int) -> int:
-    """The first place from `low` on whose time is not before `time`."""
+    """The first position from `low` on whose time is not before `time`."""
     while low < high:
         middle = (low + high) >> 1
         if ts[middle] < time:

@@ -73,7 +73,7 @@ class History:
         return np.arange(len(self.batch))
 
     def in_order(self, stream: int) -> Words:
-        """The passing tuples of a stream in event-time order, as places among the arrivals."""
+        """The passing tuples of a stream in event-time order, by their numbers among the arrivals."""
         clocks = self.clocks
         if clocks.each:
             return clocks.arrival[clocks.begins[stream] : clocks.begins[stream + 1]]
@@ -141,12 +141,12 @@ def _known(each: bool, table: Words, heard: Words, batch: Batch, streams: int) -
     if not each:
         nothing = np.empty(0, np.int64)
         return Clocks(each, table, heard, nothing, nothing, nothing)
-    places = []
+    ordered = []
     for stream in range(streams):
         mine = np.flatnonzero(batch.passes & (batch.stream == stream))
-        places.append(mine[np.argsort(batch.ts[mine], kind="stable")])
-    begins = np.cumsum([0, *map(len, places)])
-    arrival = np.concatenate(places)
+        ordered.append(mine[np.argsort(batch.ts[mine], kind="stable")])
+    begins = np.cumsum([0, *map(len, ordered)])
+    arrival = np.concatenate(ordered)
     return Clocks(each, table, heard, batch.ts[arrival], arrival, begins)
 
 

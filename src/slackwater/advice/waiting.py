@@ -20,8 +20,8 @@ from slackwater.core.batch import Flags, Words
 from slackwater.core.time import AFTER_ALL
 
 SAMPLE = 20_000
-PLACES = 1 << 16
-"""So many moments are told apart."""
+STEPS = 1 << 16
+"""Into so many steps the run is divided."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Watermarks:
 
 
 class Sample:
-    """Some of several places, and how many each of them stands for."""
+    """Some of many numbers, and how many each of them stands for."""
 
-    def __init__(self, places: Words) -> None:
-        self.at = places[:: max(1, -(-len(places) // SAMPLE))]
-        self.share = len(places) / max(1, len(self.at))
+    def __init__(self, numbers: Words) -> None:
+        self.at = numbers[:: max(1, -(-len(numbers) // SAMPLE))]
+        self.share = len(numbers) / max(1, len(self.at))
 
 
 class JoinCost:
@@ -142,7 +142,7 @@ def _kept(begin: Words, end: Words, arrivals: int, share: float) -> tuple[float,
     """How many are there on average, and at most, if each stands for several."""
     if not len(begin):
         return 0.0, 0
-    wide = -(-(arrivals + 1) // PLACES)
-    places = arrivals // wide + 1
-    steps = np.bincount(begin // wide, minlength=places) - np.bincount(end // wide, minlength=places)
+    wide = -(-(arrivals + 1) // STEPS)
+    count = arrivals // wide + 1
+    steps = np.bincount(begin // wide, minlength=count) - np.bincount(end // wide, minlength=count)
     return float((end - begin).sum() / arrivals * share), round(int(np.cumsum(steps).max()) * share)

@@ -127,12 +127,12 @@ class Windows:
     def _rows(self, ends: Words, group: Words) -> tuple[Words, Words]:
         """Which row, a window and a group, each pair belongs to, and where the windows of rows end."""
         groups = int(group.max()) + 1
-        place = (ends - ends.min()) // self.spec.grid.slide * groups + group
-        if int(place.max()) > 4 * len(place):
-            _, row = np.unique(place, return_inverse=True)
+        pair = (ends - ends.min()) // self.spec.grid.slide * groups + group
+        if int(pair.max()) > 4 * len(pair):
+            _, row = np.unique(pair, return_inverse=True)
         else:
-            there = np.bincount(place) > 0
-            row = (np.cumsum(there) - 1)[place]
+            there = np.bincount(pair) > 0
+            row = (np.cumsum(there) - 1)[pair]
         of_row = np.empty(int(row.max()) + 1, np.int64)
         of_row[row] = ends
         return row, of_row
@@ -189,7 +189,7 @@ class Windows:
         begin = 0
         first = int(ts[0]) // slide - each if len(ts) else 0
         while begin < len(ts):
-            # Windows that begin up to here have all their tuples before some place.
+            # Windows that begin up to here have all their tuples before some tuple.
             last = max(first, int(ts[min(begin + at_once, len(ts)) - 1]) // slide)
             low = int(np.searchsorted(ts, (first + 1) * slide, "left"))
             high = int(np.searchsorted(ts, last * slide + size, "left"))
@@ -242,8 +242,8 @@ def folded(program: Words, words: Words, tuples: Words, row: Words, rows: int, w
 
 @compiled
 def running(program: Words, words: Words, tuples: Words, row: Words, stops: Flags, base: Words) -> Words:
-    """Partial aggregates as tuples are added to those of their rows, row by row; one line for every place at which one
-    stops to look."""
+    """Partial aggregates as tuples are added to those of their rows, row by row; one line for
+    every stop."""
     floats = words.view(np.float64)
     states = np.zeros((np.count_nonzero(stops), base.shape[1]), np.int64)
     views = states.view(np.float64)

@@ -302,7 +302,7 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    # Without soft wrapping a narrow terminal would break the line that shows the place in the query.
+    # Without soft wrapping a narrow terminal would break the line that shows the position in the query.
     Console(stderr=True).print(f"error: {message}", style="bold red", highlight=False, markup=False, soft_wrap=True)
 
 

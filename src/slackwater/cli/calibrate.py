@@ -27,7 +27,7 @@ USUAL = (0.1, 0.9)
 
 @dataclass(frozen=True)
 class Calibration:
-    """Costs that were measured, and how well they tell what the measured plans took."""
+    """Costs that were measured, and how well they predict what the measured plans took."""
 
     costs: Costs
     ratios: Sequence[float]
@@ -57,10 +57,10 @@ def calibrate_costs(console: Console) -> Calibration:
 
 
 def keep(costs: Costs, path: Path | None) -> Path:
-    """Write them where plans look for them, or to another place."""
-    place = costs_file() if path is None else path
-    save_costs(costs, place)
-    return place
+    """Write them where plans look for them, or to another file."""
+    file = costs_file() if path is None else path
+    save_costs(costs, file)
+    return file
 
 
 def as_json(found: Calibration, path: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a contender of the demo has found of the truth, over time.
 
-Invariant: results leave in timestamp order, so at any moment those emitted are to be compared with the true ones up to
+Invariant: results leave in timestamp order, so at any time those emitted are to be compared with the true ones up to
 the watermark, and over a period with those between two watermarks.
 """
 
@@ -45,8 +45,8 @@ class Truth:
 
     def up_to(self, time: int) -> int:
         """How many results have a timestamp up to this one."""
-        place = int(np.searchsorted(self.times, time, "right"))
-        return int(self.counts[place - 1]) if place else 0
+        before = int(np.searchsorted(self.times, time, "right"))
+        return int(self.counts[before - 1]) if before else 0
 
 
 def recent_recall(progress: Sequence[QueryProgress], truth: Truth, period: int) -> list[float | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.core.measured import RESULTS, MeasuredQuality
 from slackwater.core.time import MILLISECOND, readable
-from slackwater.observe.report import moment
+from slackwater.observe.report import utc_text
 
 
 def own_measure(seen: MeasuredQuality) -> str:
@@ -33,7 +33,7 @@ def own_measure(seen: MeasuredQuality) -> str:
     if seen.of == RESULTS and seen.periods:
         text += f"; {seen.met:,} of {seen.periods:,} periods met the target"
     if seen.provisional_from is not None:
-        text += f"; provisional from {moment(seen.provisional_from)} on"
+        text += f"; provisional from {utc_text(seen.provisional_from)} on"
     return text
 
 

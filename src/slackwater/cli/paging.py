@@ -61,9 +61,9 @@ def paged(asked: Shown, folder: Path) -> Iterator[Paged]:
     with ExitStack() as stack:
         readers: list[Reader] = []
         if asked.log is not None:
-            from slackwater.observe.event_log import EventLog, teller
+            from slackwater.observe.event_log import EventLog, event_writer
 
-            readers.append(EventLog(teller(asked.log)))
+            readers.append(EventLog(event_writer(asked.log)))
         if asked.metrics is not None:
             from slackwater.observe.board import Board
             from slackwater.runtime.operating.metrics_server import MetricsServer

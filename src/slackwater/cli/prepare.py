@@ -88,7 +88,7 @@ def prepare_query(
 def prepare_file(
     text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
 ) -> PreparedFile:
-    """The same for a file of queries: whatever is wrong with one of them is told before anything is run."""
+    """The same for a file of queries: whatever is wrong with one of them is reported before anything is run."""
     _check_unit(time_unit)
     file = read_query_file(text)
     files = _stream_files(streams)

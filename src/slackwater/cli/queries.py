@@ -1,7 +1,7 @@
 """`slackwater queries DIR ...`: look at a set of queries that runs on Spark, and change it while it runs.
 
 Invariant: nothing is decided here. A change is asked of the process that runs the set (`sw.queries(...).start(DIR)`),
-which checks it as it checks its own, and what it refuses is told as an error. Spark is not started for it.
+which checks it as it checks its own, and what it refuses is reported as an error. Spark is not started for it.
 """
 
 from __future__ import annotations

@@ -128,9 +128,9 @@ def _run_together(
     with interruptible(run), progress_of_all(run.runs, quiet) as bar:
         for name, table in run.tables(bar.tick):
             to.take(name, table)
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, one in run.runs.items():
-        _warn_of_rejected(one, told)
+        _warn_of_rejected(one, reported)
         standing = run.standing(name)
         to.end(name, one, standing.reason if standing.status == FAILED else None)
 
@@ -152,7 +152,7 @@ def _run_on_spark(
             "--page, --metrics and --log of a file of queries are offered in this process; leave --runtime spark out,"
             " or start the queries with slackwater.queries and watch them with slackwater.watch, metrics or log_events"
         )
-    streams, told = prepared.streams, set[str]()
+    streams, reported = prepared.streams, set[str]()
     with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:
         for note in run.notes:
             warn(note)
@@ -163,16 +163,16 @@ def _run_on_spark(
                 to.take(name, table)
             for sentence in one.take_news():
                 warn(f"query {name}: {sentence}")
-            _warn_of_rejected(one, told)
+            _warn_of_rejected(one, reported)
             to.end(name, one, run.failure_of(name))
 
 
-def _warn_of_rejected(run: RecordedRun, told: set[str]) -> None:
-    """Say it once: queries of one stream reject the same rows."""
+def _warn_of_rejected(run: RecordedRun, reported: set[str]) -> None:
+    """Warns once of each reason: queries of one stream reject the same rows."""
     for sentence in rejected_rows(run.plan, run.replay, run.side_outputs):
-        if sentence not in told:
+        if sentence not in reported:
             warn(sentence)
-        told.add(sentence)
+        reported.add(sentence)
 
 
 def verify_file(

@@ -46,7 +46,7 @@ class RunProgress:
         self._begun = self._shown = time.monotonic()
 
     def tick(self) -> None:
-        """Print what is new, and how the run is doing, unless that was done a moment ago."""
+        """Print what is new, and how the run is doing, unless that was done just before."""
         for sentence in self._news():
             warn(sentence, self._bar.console)
         now = time.monotonic()

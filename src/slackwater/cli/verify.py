@@ -20,7 +20,7 @@ from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND, format_duration
 from slackwater.language.bound import BoundQuery
-from slackwater.observe.report import Report, moment
+from slackwater.observe.report import Report, utc_text
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay, replay
 from slackwater.verify import JudgedInput, Verdict, check_rates_judged, judge
@@ -194,7 +194,7 @@ def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:
     table.add_column(verdict.measure, justify="right")
     for i in picked:
         t, value = verdict.measurements[i]
-        table.add_row(moment(t), f"{value:.6f}" if np.isfinite(value) else "never emitted")
+        table.add_row(utc_text(t), f"{value:.6f}" if np.isfinite(value) else "never emitted")
     console.print(table)
     if count > most:
         console.print(f"({len(picked)} of {count:,} shown; --json has all)")

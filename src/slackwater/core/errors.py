@@ -1,4 +1,4 @@
-"""Errors a user can act on. Each names the place and the remedy; none shows a stack."""
+"""Errors a user can act on. Each names the position and the remedy; none shows a stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 LONG_LINE = 1000
-"""Characters of a line that are shown of it, around the place."""
+"""Characters of a line that are shown of it, around the position."""
 
 
 class SlackwaterError(Exception):
@@ -22,7 +22,7 @@ class UsageError(SlackwaterError):
 
 
 class QueryError(SlackwaterError):
-    """A query that cannot be run, with the place in its text.
+    """A query that cannot be run, with the position in its text.
 
     >>> print(QueryError("no column 'w' in stream a; it has ts, v", "SELECT a.w FROM a", 7, 10))
     no column 'w' in stream a; it has ts, v
@@ -69,7 +69,7 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def writing(path: object) -> Iterator[None]:
-    """What cannot be written is told with its cause, and not with a number."""
+    """What cannot be written is reported with its cause, and not with a number."""
     try:
         yield
     except OSError as error:

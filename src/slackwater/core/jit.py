@@ -61,10 +61,10 @@ def _imported(file: Path) -> frozenset[Path]:
         if package not in packages:
             continue
         root = packages[package]
-        place = root.joinpath(*module.split(".")) if module else root
+        path = root.joinpath(*module.split(".")) if module else root
         # A name may be a module of the package or something in its __init__.
-        candidates = [place.with_suffix(".py"), place / "__init__.py"]
-        candidates += [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+        candidates = [path.with_suffix(".py"), path / "__init__.py"]
+        candidates += [path / f"{name}.py" for name in re.findall(r"\w+", names)]
         found |= {candidate for candidate in candidates if candidate.is_file()}
     return frozenset(found)
 

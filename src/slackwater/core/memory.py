@@ -19,7 +19,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Resident(Value):
-    """Tuples in some place, how many different events they are, and the bytes of these."""
+    """Tuples that somebody holds, how many different events they are, and the bytes of these."""
 
     tuples: int = 0
     events: int = 0

@@ -19,8 +19,8 @@ class Leaf:
     type: pa.DataType
     path: tuple[str, ...]
     """The names from the root on."""
-    places: tuple[int, ...]
-    """Their places, in the schema and in the structs below."""
+    positions: tuple[int, ...]
+    """Their positions, in the schema and in the structs below."""
 
 
 def leaves(schema: pa.Schema) -> dict[str, Leaf]:
@@ -31,7 +31,7 @@ def leaves(schema: pa.Schema) -> dict[str, Leaf]:
     ['k', 'event.user.id']
     """
     found: dict[str, Leaf] = {}
-    level = [Leaf(field.type, (field.name,), (place,)) for place, field in enumerate(schema)]
+    level = [Leaf(field.type, (field.name,), (position,)) for position, field in enumerate(schema)]
     nearest: dict[str, Leaf] = {}
     while level:
         below: list[Leaf] = []
@@ -39,12 +39,12 @@ def leaves(schema: pa.Schema) -> dict[str, Leaf]:
             if not pa.types.is_struct(leaf.type) or is_variant(leaf.type):
                 nearest.setdefault(".".join(leaf.path), leaf)
                 continue
-            for place in range(leaf.type.num_fields):
-                field = leaf.type.field(place)
-                below.append(Leaf(field.type, (*leaf.path, field.name), (*leaf.places, place)))
+            for position in range(leaf.type.num_fields):
+                field = leaf.type.field(position)
+                below.append(Leaf(field.type, (*leaf.path, field.name), (*leaf.positions, position)))
         level = below
     # In the order of the columns, as a star spreads them.
-    for leaf in sorted(nearest.values(), key=lambda leaf: leaf.places):
+    for leaf in sorted(nearest.values(), key=lambda leaf: leaf.positions):
         found[".".join(leaf.path)] = leaf
     return found
 
@@ -73,7 +73,7 @@ def column_at(table: pa.Table, name: str) -> pa.ChunkedArray:
     leaf = leaves(table.schema).get(name)
     if leaf is None:
         raise KeyError(name)
-    first, *inner = leaf.places
+    first, *inner = leaf.positions
     return pc.struct_field(table.column(first), inner)
 
 

@@ -20,7 +20,7 @@ NULL_FLOAT = 0x7FF8_0000_0000_0BAD
 
 
 class Kind(Enum):
-    """The type of a value, as far as queries can tell."""
+    """The type of a value, as far as queries can distinguish."""
 
     INT = "integer"
     FLOAT = "float"
@@ -124,8 +124,8 @@ def decimal_type(scale: int, digits: int = WORD_DIGITS) -> pa.DataType:
 
 
 def moment_type(arrow: pa.DataType) -> pa.DataType:
-    """The Arrow type in which a moment leaves: a date is a date, a timestamp without a zone stays without, and what
-    else gives moments (a zone, a number, a text) gives them in UTC.
+    """The Arrow type in which a time leaves: a date is a date, a timestamp without a zone stays without, and what
+    else gives times (a zone, a number, a text) gives them in UTC.
 
     >>> moment_type(pa.date64()), moment_type(pa.timestamp("ns")), moment_type(pa.timestamp("s", "Asia/Tokyo"))
     (DataType(date32[day]), TimestampType(timestamp[us]), TimestampType(timestamp[us, tz=UTC]))

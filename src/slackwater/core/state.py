@@ -99,7 +99,7 @@ class Emission:
 
 @dataclass(frozen=True)
 class Observation(Value):
-    """What a kernel can tell about itself between two epochs. Times are microseconds. All shards have the same clocks;
+    """What a kernel reports of itself between two epochs. Times are microseconds. All shards have the same clocks;
     counts add up, and what is not said of one kernel alone is that of the first.
     """
 
@@ -138,7 +138,7 @@ class Observation(Value):
 
 
 def updated(before: Iterable[StateUpdate], changes: Iterable[StateUpdate]) -> list[StateUpdate]:
-    """Entries of state with others in their places; those that were dropped are left out."""
+    """Entries of state, some replaced by others; those that were dropped are left out."""
     entries = {(one.namespace, one.key): one for one in (*before, *changes)}
     return [one for one in entries.values() if one.value is not None]
 
@@ -205,7 +205,7 @@ def decode_array(value: bytes) -> npt.NDArray[Any]:
 
 
 def in_blocks(name: str, array: npt.NDArray[Any], block: int) -> dict[str, npt.NDArray[Any]]:
-    """An array as several, so that a change in one place does not have all of it written.
+    """An array as several, so that a change in one line does not have all of it written.
 
     >>> {name: part.tolist() for name, part in in_blocks("a", np.arange(5), 3).items()}
     {'a.0': [0, 1, 2], 'a.1': [3, 4]}

@@ -56,19 +56,19 @@ def placed(graph: PlanGraph) -> dict[str, Placed]:
     x: dict[str, float] = {}
     leaves = 0
 
-    def place(node: PlanNode) -> None:
+    def put(node: PlanNode) -> None:
         nonlocal leaves
         own = [one for one in dict.fromkeys(node.inputs) if one not in x]
         for one in own:
             if one not in x:
-                place(graph[one])
+                put(graph[one])
         if own:
             x[node.id] = (x[own[0]] + x[own[-1]]) / 2
         else:
             x[node.id], leaves = float(leaves), leaves + 1
 
     for output in graph.outputs:
-        place(output)
+        put(output)
     return {node.id: Placed(node, x[node.id], depth[node.id]) for node in graph.nodes}
 
 
@@ -84,15 +84,15 @@ def lines_of(node: PlanNode) -> list[str]:
 
 def draw_plan(graph: PlanGraph, path: Path) -> None:
     """Draw a plan into a file."""
-    places = placed(graph)
-    texts = {id_: lines_of(one.node) for id_, one in places.items()}
-    levels = 1 + max(one.depth for one in places.values())
+    drawn = placed(graph)
+    texts = {id_: lines_of(one.node) for id_, one in drawn.items()}
+    levels = 1 + max(one.depth for one in drawn.values())
     heights = [
-        max(len(texts[id_]) for id_, one in places.items() if one.depth == depth) * LINE + 0.16
+        max(len(texts[id_]) for id_, one in drawn.items() if one.depth == depth) * LINE + 0.16
         for depth in range(levels)
     ]
     tops = [sum(heights[:depth]) + GAP * depth for depth in range(levels)]
-    wide = (1 + max(one.x for one in places.values())) * (BOX + GAP) + GAP
+    wide = (1 + max(one.x for one in drawn.values())) * (BOX + GAP) + GAP
     letters = int(LETTERS * (wide - 2 * GAP) / BOX)
     notes = [line for note in graph.notes for line in wrap(_drawable(note.text), letters)]
     high = tops[-1] + heights[-1] + LINE * len(notes) + 3 * GAP
@@ -101,10 +101,10 @@ def draw_plan(graph: PlanGraph, path: Path) -> None:
     axes.set_xlim(0, wide)
     axes.set_ylim(high, 0)
     axes.axis("off")
-    middle = {id_: GAP + one.x * (BOX + GAP) + BOX / 2 for id_, one in places.items()}
-    upper = {id_: GAP + tops[one.depth] for id_, one in places.items()}
-    lower = {id_: upper[id_] + len(texts[id_]) * LINE + 0.16 for id_ in places}
-    for id_, one in places.items():
+    middle = {id_: GAP + one.x * (BOX + GAP) + BOX / 2 for id_, one in drawn.items()}
+    upper = {id_: GAP + tops[one.depth] for id_, one in drawn.items()}
+    lower = {id_: upper[id_] + len(texts[id_]) * LINE + 0.16 for id_ in drawn}
+    for id_, one in drawn.items():
         box = FancyBboxPatch(
             (middle[id_] - BOX / 2, upper[id_]), BOX, lower[id_] - upper[id_],
             boxstyle="round,pad=0,rounding_size=0.06", facecolor=COLOURS[one.node.kind], edgecolor="#555555",

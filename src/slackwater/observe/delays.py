@@ -64,8 +64,8 @@ class DelayTally:
         """So many tuples of a stream had each of these event times, when its clock stood there; the first ones that
         come together are put in order for free, and none of them is late."""
         late = np.zeros_like(ts) if clock == BEFORE_ALL else clock - ts
-        places = np.minimum(np.searchsorted(EDGES, late), BUCKETS - 1)
-        self._counts[stream] += np.bincount(places, counts, BUCKETS).astype(np.int64)
+        buckets = np.minimum(np.searchsorted(EDGES, late), BUCKETS - 1)
+        self._counts[stream] += np.bincount(buckets, counts, BUCKETS).astype(np.int64)
 
     def take(self) -> Buckets:
         """The counts since the last call."""

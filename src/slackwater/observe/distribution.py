@@ -1,7 +1,7 @@
 """A weighted distribution of whole numbers: exact while it has few distinct values, to four digits beyond.
 
 Invariant: weight and sum are always exact; quantiles are exact until more than MOST_VALUES distinct values were seen,
-as far as a float can tell weights apart. Memory is bounded by MOST_VALUES and MOST_PENDING, however much is counted.
+as far as a float can distinguish weights. Memory is bounded by MOST_VALUES and MOST_PENDING, however much is counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Events of queries as lines of a log: by `logging` under the name `slackwater`, or as JSON, one object a line.
 
-Invariant: an event is told once. A condition that comes and goes is told at most every QUIET seconds, and what was told
-last is how it stands, or stood less than QUIET ago. The last line of a query says how it ended.
+Invariant: an event is logged once. A condition that comes and goes is logged at most every QUIET seconds, and what was
+logged last holds now, or held less than QUIET ago. The last line of a query says how it ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slackwater.observe.events import Condition, Conditions, Event, begins_and_e
 from slackwater.observe.value import QueryProgress
 
 QUIET = 60.0
-"""Seconds for which nothing more is told of a condition that has just begun or ended."""
+"""Seconds for which nothing more is logged of a condition that has just begun or ended."""
 NAME = "slackwater"
 MARK = "slackwater_event"
 """The attribute of a log record that has the event."""
@@ -30,18 +30,18 @@ MARK = "slackwater_event"
 
 @dataclass
 class _OfQuery:
-    """What was told of a query."""
+    """What was logged of a query."""
 
     before: QueryProgress | None = None
-    told: dict[tuple[str, ...], Condition] = field(default_factory=dict)
+    reported: dict[tuple[str, ...], Condition] = field(default_factory=dict)
     when: dict[tuple[str, ...], float] = field(default_factory=dict)
 
 
 class EventLog:
-    """Takes progress, and tells the events between one value and the next."""
+    """Takes progress, and writes the events between one value and the next."""
 
-    def __init__(self, tell: Callable[[Event], None], quiet: float = QUIET) -> None:
-        self._tell, self._quiet = tell, quiet
+    def __init__(self, write: Callable[[Event], None], quiet: float = QUIET) -> None:
+        self._write, self._quiet = write, quiet
         self._queries: dict[str, _OfQuery] = {}
         self._resumed: set[str] = set()
 
@@ -51,19 +51,19 @@ class EventLog:
             self._resumed.add(query)
 
     def publish(self, progress: QueryProgress) -> None:
-        """A query tells how it stands."""
+        """The next progress of a query."""
         mine = self._queries.setdefault(progress.query, _OfQuery())
         for event in changes(mine.before, progress, resumed=progress.query in self._resumed):
-            self._tell(event)
+            self._write(event)
             if event.name == "restarted":
-                # It is told anew what holds.
-                mine.told, mine.when = {}, {}
+                # What holds is logged anew.
+                mine.reported, mine.when = {}, {}
         now = self._steady(mine, conditions(progress), progress.time or 0.0)
-        for event in begins_and_ends(mine.told, now, progress):
-            self._tell(event)
-        for about in mine.told.keys() ^ now.keys():
+        for event in begins_and_ends(mine.reported, now, progress):
+            self._write(event)
+        for about in mine.reported.keys() ^ now.keys():
             mine.when[about] = progress.time or 0.0
-        mine.told, mine.before = now, progress
+        mine.reported, mine.before = now, progress
 
     def ended(self, query: str, failure: str | None = None) -> None:
         """A query runs no more; if its last progress has not said so, this does."""
@@ -72,18 +72,18 @@ class EventLog:
             said = "the query has ended before it did anything"
             said = said if failure is None else f"the query has failed before it did anything: {failure}"
             level, name = (logging.INFO, "ended") if failure is None else (logging.ERROR, "failed")
-            self._tell(Event(name, query, time.time(), level, said, {"failure": failure} if failure else {}))
+            self._write(Event(name, query, time.time(), level, said, {"failure": failure} if failure else {}))
         elif not mine.before.over:
             self.publish(replace(mine.before, time=time.time(), over=True, failure=mine.before.failure or failure))
 
     def _steady(self, mine: _OfQuery, now: Conditions, at: float) -> dict[tuple[str, ...], Condition]:
-        """What holds now, but what was told a short while ago stays as it was told."""
+        """What holds now, but what was logged a short while ago stays as it was logged."""
         steady = dict(now)
-        for about in mine.told.keys() ^ now.keys():
+        for about in mine.reported.keys() ^ now.keys():
             if at - mine.when.get(about, float("-inf")) >= self._quiet:
                 continue
-            if about in mine.told:
-                steady[about] = mine.told[about]
+            if about in mine.reported:
+                steady[about] = mine.reported[about]
             else:
                 del steady[about]
         return steady
@@ -117,12 +117,12 @@ def _when(seconds: float) -> str:
 
 
 def by_logging(event: Event) -> None:
-    """Tell an event to the logger `slackwater`."""
+    """Log an event by the logger `slackwater`."""
     extra: Mapping[str, Any] = {MARK: event}
     logging.getLogger(NAME).log(event.level, "query %s: %s", event.query, event.said, extra=extra)
 
 
-def teller(to: str | os.PathLike[str] | IO[str] | None) -> Callable[[Event], None]:
+def event_writer(to: str | os.PathLike[str] | IO[str] | None) -> Callable[[Event], None]:
     """Where events go: to the logger `slackwater` (None), to a text stream, or to the end of a file, as JSON lines.
 
     A file is opened for every line, so that it can be moved away and rotated by others.
@@ -144,7 +144,7 @@ def teller(to: str | os.PathLike[str] | IO[str] | None) -> Callable[[Event], Non
             with path.open("a", encoding="utf-8") as file:
                 file.write(json_line(event) + "\n")
         except OSError as error:
-            # A log that cannot be written must not end the query that it tells of.
+            # A log that cannot be written must not end the query that it reports on.
             print(f"slackwater: {path} cannot be written: {error.strerror or error}", file=sys.stderr)
 
     try:

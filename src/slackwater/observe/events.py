@@ -19,7 +19,7 @@ from slackwater.core.time import MILLISECOND
 from slackwater.observe.value import QueryProgress
 
 MOSTLY_REJECTED = 0.5
-"""A stream is told of when more of its rows than this are rejected, since it began."""
+"""A stream is reported when more of its rows than this are rejected, since it began."""
 FEWEST_ROWS = 20
 """Of fewer rows nothing is said."""
 
@@ -50,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that holds of a query for a while: how its begin and its end are told."""
+    """Something that holds of a query for a while: how its begin and its end are reported."""
 
     begins: str
     ends: str
@@ -85,19 +85,19 @@ def _changes(before: QueryProgress | None, after: QueryProgress, resumed: bool) 
     if before is None and not resumed:
         yield event("started", f"the query runs WITH {after.target}", target=after.target)
     elif before is None or _begun_anew(before, after):
-        told = f"the query goes on WITH {after.target} after {after.batch:,} micro-batches"
-        yield event("restarted", told, target=after.target, batch=after.batch)
+        said = f"the query goes on WITH {after.target} after {after.batch:,} micro-batches"
+        yield event("restarted", said, target=after.target, batch=after.batch)
     elif before.target != after.target:
-        told = f"the target is {after.target}; it was {before.target}"
-        yield event("target_changed", told, target=after.target, target_before=before.target)
+        said = f"the target is {after.target}; it was {before.target}"
+        yield event("target_changed", said, target=after.target, target_before=before.target)
     was_paused = before is not None and before.paused
     if after.paused != was_paused:
         yield event("paused", "the query is paused") if after.paused else event("resumed", "the query goes on")
     if after.failure is not None and (before is None or before.failure is None):
         yield event("failed", f"the query has failed: {after.failure}", logging.ERROR, failure=after.failure)
     elif after.ended and not (before is not None and before.ended) and after.failure is None:
-        told = f"the query has ended with {after.results:,} results; {after.late:,} tuples were late"
-        yield event("ended", told, results=after.results, late=after.late, in_time=after.in_time)
+        said = f"the query has ended with {after.results:,} results; {after.late:,} tuples were late"
+        yield event("ended", said, results=after.results, late=after.late, in_time=after.in_time)
 
 
 def _begun_anew(before: QueryProgress, after: QueryProgress) -> bool:
@@ -129,7 +129,7 @@ def _subject(one: Condition) -> dict[str, Any]:
 
 
 def conditions(progress: QueryProgress) -> dict[tuple[str, ...], Condition]:
-    """All that holds of a query now and is worth telling."""
+    """All that holds of a query now and is worth reporting."""
     return dict(_conditions(progress))
 
 

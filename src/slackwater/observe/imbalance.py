@@ -19,7 +19,7 @@ MOST = 8
 LARGE_SHARE = 0.1
 """A key with so many of all tuples is hot however few key groups there are."""
 UNEVEN = 1.5
-"""The imbalance from which on people are told of it."""
+"""The imbalance from which on it is reported."""
 ENOUGH = 100
 """Tuples a shard of which less would be uneven by chance."""
 
@@ -53,7 +53,7 @@ class ShardLoad(Value):
 
     @property
     def place(self) -> tuple[int, bool]:
-        """What tells it from all other shards of the query."""
+        """What distinguishes it from all other shards of the query."""
         return self.shard, self.is_upper
 
 

@@ -53,8 +53,8 @@ class MemoryUse:
         self.begin(clock)
         weight = max(0, clock - self._since)
         self._since = max(self._since, clock)
-        for place, one in _places(memory):
-            known = self._numbers.setdefault(place, _Numbers())
+        for owner, one in _by_owner(memory):
+            known = self._numbers.setdefault(owner, _Numbers())
             known.note(one, weight)
         self._weight += weight
         self._samples += 1
@@ -74,7 +74,7 @@ class MemoryUse:
 
 
 class _Numbers:
-    """The numbers of one place over time; what was not there counts as nothing."""
+    """The numbers of one owner over time; what was not there counts as nothing."""
 
     def __init__(self) -> None:
         self.peak = Resident()
@@ -92,11 +92,11 @@ class _Numbers:
         return Resident(round(self._tuples / weight), round(self._events / weight), round(self._bytes / weight))
 
 
-def _places(memory: Memory) -> list[tuple[tuple[str, str], Resident]]:
-    """Every place with a number of its own: the query, and its streams, nodes and windows."""
+def _by_owner(memory: Memory) -> list[tuple[tuple[str, str], Resident]]:
+    """Everything with a number of its own: the query, and its streams, nodes and windows."""
     named = [
         ((group, name), one)
-        for group, places in (("streams", memory.streams), ("nodes", memory.nodes), ("windows", memory.windows))
-        for name, one in places.items()
+        for group, owners in (("streams", memory.streams), ("nodes", memory.nodes), ("windows", memory.windows))
+        for name, one in owners.items()
     ]
     return [(("", ""), memory.query), *named]

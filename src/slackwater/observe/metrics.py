@@ -31,7 +31,7 @@ Look: TypeAlias = Callable[[], None]
 Labels: TypeAlias = tuple[str, ...]
 Values: TypeAlias = list[tuple[Labels, float | None]]
 BOUNDS = tuple(range(1, BUCKETS - 1, 4))
-"""Which buckets of delays are told: 1 ms, and then four times as much each."""
+"""The buckets of delays that are exported: 1 ms, and then four times as much each."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ METRICS: tuple[Told, ...] = (
         lambda m: [((m.target,), 1.0)],
     ),
     _one(
-        "slackwater_last_moment_timestamp_seconds", GAUGE,
-        "When the query last told how it stands, by the clock on the wall.", lambda m: m.time,
+        "slackwater_last_progress_timestamp_seconds", GAUGE,
+        "When the query last reported its progress, by the wall clock.", lambda m: m.time,
     ),
     _one("slackwater_batches_total", COUNTER, "Epochs, or micro-batches, so far.", lambda m: float(m.batch)),
     _one("slackwater_batch_duration_seconds", GAUGE, "What the latest micro-batch took.", lambda m: m.seconds),
@@ -224,7 +224,7 @@ METRICS: tuple[Told, ...] = (
         ("share",), _trade_off,
     ),
 )  # fmt: skip
-"""All that is told, but the delays."""
+"""All metrics but the delays."""
 DELAYS = "slackwater_delay_seconds"
 DELAYS_HELP = (
     "How late tuples came behind the clock of their stream. Delays are counted in buckets, so there is no sum."
@@ -253,12 +253,12 @@ class ProgressCollector(Collector):
         if self._look is not None:
             self._look()
         statuses = self._board.statuses()
-        for told in METRICS:
-            family = (GaugeMetricFamily if told.kind == GAUGE else CounterMetricFamily)(
-                told.name, told.help, labels=["query", *told.labels]
+        for metric in METRICS:
+            family = (GaugeMetricFamily if metric.kind == GAUGE else CounterMetricFamily)(
+                metric.name, metric.help, labels=["query", *metric.labels]
             )
             for status in statuses:
-                for labels, value in told.of(status):
+                for labels, value in metric.of(status):
                     if value is not None:
                         family.add_metric([status.query, *labels], value)
             if family.samples:
@@ -294,7 +294,7 @@ def metrics_text(board: Board, accept: str = "", look: Look | None = None) -> tu
     return encode(registry_of(board, look)), media_type
 
 
-def names_told() -> frozenset[str]:
+def metric_names() -> frozenset[str]:
     """The names of all time series that a scrape can give."""
     delays = {f"{DELAYS}_bucket", f"{DELAYS}_count"}
-    return frozenset({told.name for told in METRICS} | delays | {BUILD})
+    return frozenset({metric.name for metric in METRICS} | delays | {BUILD})

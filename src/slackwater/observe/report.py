@@ -99,7 +99,7 @@ class LatencyUse:
         return replace(self.causes.so_far, p50=p50, p95=p95, p99=p99)
 
     def add(self, reported: dict[str, Any]) -> None:
-        """Count the waiting that another process has told of."""
+        """Count the waiting that another process has reported."""
         self._waits.merge(reported)
         self.causes.add(of_json(Waiting, reported["causes"]))
 
@@ -133,13 +133,13 @@ def _quantiles(waits: Distribution) -> dict[str, float | None]:
 def _measured(quality: MeasuredQuality) -> dict[str, Any]:
     reported = quality.as_shares()
     since = quality.provisional_from
-    return reported | {"provisional_from": None if since is None else moment(since)}
+    return reported | {"provisional_from": None if since is None else utc_text(since)}
 
 
-def moment(ts: int) -> str:
+def utc_text(ts: int) -> str:
     """An event time as text, to the millisecond.
 
-    >>> moment(1_500_000)
+    >>> utc_text(1_500_000)
     '1970-01-01T00:00:01.500Z'
     """
     return f"{np.datetime_as_string(np.datetime64(ts, 'us'), unit='ms')}Z"
@@ -236,7 +236,7 @@ class Report:
         """What helps where results wait mostly for one stream; None where they do not."""
         causes, average = self.latency.causes.so_far, self.latency.causes.average()
         slowest = self.slowest.reported(self.aliases)
-        # A query that runs has the clock on the wall; a recording is told by its columns.
+        # A query that runs has the clock on the wall; a recording has a column for it.
         recorded = self.runtime == "local" and self.observation.waited is None
         helps = advice(slowest, self.options, self.in_epochs, arrival_times=not recorded)
         if average is not None and mostly_for_a_stream(average):
@@ -258,14 +258,14 @@ class Report:
 
 
 def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation) -> tuple[WrongClock, ...]:
-    """Which parts have wrong clocks, by the values of the column that tells them apart."""
+    """Which parts have wrong clocks, by the values of the column that distinguishes them."""
     found = wrong_clocks(seen.parts, plan.options.max_ahead, plan.options.max_behind)
     return tuple(WrongClock(plan.inputs[p.stream].stream.alias, name_of_part(plan, codebook, p.stream, p.name), ahead)
                  for p, ahead in found)  # fmt: skip
 
 
 def name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
-    """The value that tells the parts of a stream apart, of one column or several."""
+    """The value that distinguishes the parts of a stream, of one column or several."""
     one = plan.inputs[stream]
     if one.partition_kind is None:
         return word

@@ -1,6 +1,6 @@
 """What a run is measured by while it goes on: slack, waiting, memory, the slowest stream, and what is foreseen.
 
-Invariant: it asks nobody; its report covers exactly what it was told of, whichever runtime told it.
+Invariant: it polls nothing; its report covers exactly what was noted here, whichever runtime did so.
 """
 
 from __future__ import annotations

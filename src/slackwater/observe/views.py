@@ -147,7 +147,7 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
         )
         if latency.advice is not None:
             yield "", latency.advice
-    # What is of a micro-batch, or waits for the next, tells nothing once there is none.
+    # What is of a micro-batch, or waits for the next, means nothing once there is none.
     yield "results", f"{now.results:,}" if now.ended else f"{now.results:,} ({now.emitted:,} in this micro-batch)"
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}

@@ -1,1 +1,1 @@
-"""The live page: a small server on this machine that shows moments of queries as they come, and after the run."""
+"""The live page: a small server on this machine that shows the progress of queries as it comes, and after the run."""

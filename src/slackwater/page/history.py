@@ -21,8 +21,6 @@ from slackwater.observe.value import QueryProgress
 
 NAME = "progress.jsonl"
 VERSION = 2
-EARLIER = "moments.jsonl"
-"""What version 1 wrote."""
 SLACK_LINES = 64
 """Lines that a file of few values may have beyond twice those that are remembered."""
 
@@ -89,13 +87,11 @@ def _progress_line(progress: QueryProgress) -> str:
     return json.dumps({"progress": progress.as_json()}, separators=(",", ":")) + "\n"
 
 
-def read_history(place: Path) -> Recorded:
+def read_history(given: Path) -> Recorded:
     """The history of a run, given its folder or the file itself."""
-    path = place / NAME if place.is_dir() else place
-    if not path.is_file() and path.with_name(EARLIER).is_file():
-        raise _written_before(path.with_name(EARLIER))
+    path = given / NAME if given.is_dir() else given
     if not path.is_file():
-        raise DataError(f"{place}: there is no {NAME}; a run with --page writes one into its --out folder")
+        raise DataError(f"{given}: there is no {NAME}; a run with --page writes one into its --out folder")
     found = Recorded()
     with path.open("rb") as file:
         for line in file:
@@ -117,8 +113,4 @@ def _take(found: Recorded, line: Mapping[str, Any], path: Path) -> None:
     elif line["version"] == VERSION:
         found.queries[str(line["query"])] = line["plan"]
     else:
-        raise _written_before(path)
-
-
-def _written_before(path: Path) -> DataError:
-    return DataError(f"{path}: another version of slackwater wrote this history; run the query again with --page")
+        raise DataError(f"{path}: another version of slackwater wrote this history; run the query again with --page")

@@ -132,17 +132,17 @@ class Hub:
         return {name: progress for name, progress in found.items() if progress is not None}
 
     def ended(self, query: str, failure: str | None = None) -> None:
-        """A query runs no more; pages are told by its last progress."""
+        """A query runs no more; pages see it by its last progress."""
         self.board.ended(query, failure)
 
     def set_target(self, name: str, target: str) -> None:
         """Ask for another quality of a query."""
         if name not in self._targets:
             raise UsageError(f"there is no query {name}; there are {', '.join(self._targets) or 'none'}")
-        tell = self._targets[name]
-        if tell is None:
+        set_target = self._targets[name]
+        if set_target is None:
             raise UsageError(f"query {name} cannot be told another target")
-        tell(target)
+        set_target(target)
 
     def close(self) -> None:
         """Nothing more comes."""

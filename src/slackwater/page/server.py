@@ -24,11 +24,11 @@ STATIC = Path(__file__).parent / "static"
 PORT = 8470
 """Where a page is served if nobody says otherwise; if that port is taken, on any that is free."""
 EVERY = 0.2
-"""Seconds from one look for new moments to the next, for each of a FEW pages; where more are open, each looks less
+"""Seconds from one look for new snapshots to the next, for each of a FEW pages; where more are open, each looks less
 often, so that all of them together cost no more."""
 FEW = 2
 STILL_HERE = 15.0
-"""After so many silent seconds a page is told that the server is there."""
+"""After so many silent seconds a page is sent a sign that the server is there."""
 LONGEST_BODY = 4096
 
 
@@ -38,11 +38,11 @@ def page_routes(hub: Hub, control: bool = False) -> list[BaseRoute]:
     async def index(request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
 
-    async def moments(request: Request) -> Response:
+    async def snapshots(request: Request) -> Response:
         """What is remembered, as one document."""
         _, texts = hub.everything()
         hello = json.dumps(hub.hello(control))
-        return Response(f'{{"hello":{hello},"moments":[{",".join(texts)}]}}', media_type="application/json")
+        return Response(f'{{"hello":{hello},"snapshots":[{",".join(texts)}]}}', media_type="application/json")
 
     listeners: set[object] = set()
 
@@ -65,7 +65,7 @@ def page_routes(hub: Hub, control: bool = False) -> list[BaseRoute]:
     return [
         Route("/", index),
         metrics_route(hub.board),
-        Route("/moments", moments),
+        Route("/snapshots", snapshots),
         Route("/events", events),
         Route("/target", target, methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
@@ -117,7 +117,7 @@ async def _told(hub: Hub, control: bool, listeners: set[object]) -> AsyncIterato
         pause = EVERY * max(1.0, len(listeners) / FEW)
         silent += pause
         if texts:
-            yield f"event: moments\ndata: [{','.join(texts)}]\n\n"
+            yield f"event: snapshots\ndata: [{','.join(texts)}]\n\n"
             silent = 0.0
         elif silent >= STILL_HERE:
             yield ": still here\n\n"

@@ -1,7 +1,7 @@
 """A run over recorded streams, as commands see it on any runtime.
 
 Invariant: every row of the sources that made no result of its own can be named: late rows with the watermark they met,
-rejected rows with their reason. What is told at the end covers exactly the tables that were handed out.
+rejected rows with their reason. The report at the end covers exactly the tables that were handed out.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _judge_rows(
 def _with_recall(connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, periods: Periods) -> Verdict:
     """The verdict on the rows that should have reached an aggregate, where recall is asked for.
 
-    Which of them did is told by what its late tuples leave, and checked by the windows: these must be what such rows
+    Which of them did follows from what its late tuples leave, and checked by the windows: these must be what such rows
     make of them. A row whose member met a watermark at its very time counts as lost.
     """
     variants: tuple[Variant, ...] = ("true", "sure")

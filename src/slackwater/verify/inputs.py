@@ -109,7 +109,7 @@ def load(
     """Make table `s<position>` of the rows that pass the stream's filters, with the columns some expression reads.
 
     Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the watermark a late row met,
-    BEFORE_ALL for a row in time; and `place_<position>`: its place among those that came. An integer event-time column
+    BEFORE_ALL for a row in time; and `place_<position>`: its number among those that came. An integer event-time column
     is also kept as it came, as `raw_<position>`.
     """
     table, schema = given.table, stream.schema

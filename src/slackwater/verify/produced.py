@@ -55,8 +55,8 @@ def store(
     time: str,
     produced: Iterable[pa.Table] | pa.Table,
 ) -> Stored:
-    """Make a table of the rows: `place`, their place among all that were given, and the columns, each told by the name
-    it was given under and its kind. `time` is the column that rows leave in the order of."""
+    """Make a table of the rows: `place`, their number among all that were given, and the columns, each by the name it
+    was given under and its kind. `time` is the column that rows leave in the order of."""
     typed = ", ".join(f"{column} {TYPES[kind]}" for column, (_, kind) in columns.items())
     connection.execute(f"CREATE TABLE {table} (place BIGINT, {typed})")
     stored = Stored()

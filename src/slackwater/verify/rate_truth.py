@@ -5,7 +5,7 @@ lets go all but its last n and those of the time of the first of these, and what
 holds the numbers above the largest that any time so far has let go. Tuples of one time come and go together, so every
 pair is certain.
 
-Which sizes were in force, and how near in time members had to be, is told by the run: they are what is learnt of the
+Which sizes were in force, and how near in time members had to be, is reported by the run: they are learnt of the
 streams' past, and not part of what is judged.
 """
 
@@ -84,8 +84,8 @@ class RateEnumeration:
         step = (
             f"SELECT t.*, gone_{j}, ts_{i} - within AS oldest FROM numbered_{i} t JOIN in_force f ON t.ts_{i} = f.time"
         )
-        for name, moment, compared in (("upto", f"ts_{i}", ">="), ("old", "oldest", ">")):
-            step = _reaching(name, step, moment, compared, j)
+        for name, when, compared in (("upto", f"ts_{i}", ">="), ("old", "oldest", ">")):
+            step = _reaching(name, step, when, compared, j)
         step = f"SELECT *, unnest(range(greatest(gone_{j}, old) + 1, upto + 1)) AS number_{j} FROM ({step})"
         order = "<" if j < i else "<="
         pairs = (
@@ -95,11 +95,11 @@ class RateEnumeration:
         return f"SELECT row_0, met_0, row_1, met_1, ts_{i} AS time, true AS certain FROM ({pairs})"
 
 
-def _reaching(name: str, select: str, moment: str, compared: str, stream: int) -> str:
-    """A SELECT with one column more: the last number of a stream before (or at) a moment, 0 where there is none."""
+def _reaching(name: str, select: str, when: str, compared: str, stream: int) -> str:
+    """A SELECT with one column more: the last number of a stream before (or at) a time, 0 where there is none."""
     return (
         f"SELECT t.*, coalesce(r.number, 0) AS {name} FROM ({select}) t"
-        f" ASOF LEFT JOIN reached_{stream} r ON t.{moment} {compared} r.at"
+        f" ASOF LEFT JOIN reached_{stream} r ON t.{when} {compared} r.at"
     )
 
 

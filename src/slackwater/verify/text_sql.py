@@ -1,7 +1,7 @@
 """Functions of text and time, and casts, as DuckDB SQL.
 
 Invariant: as in `sql.py`. A time is a number of microseconds here, too. What DuckDB computes otherwise than Spark and
-cannot be told in SQL is refused; only that upper and lower case are those of all of Unicode is asked of Python.
+cannot be expressed in SQL is refused; only that upper and lower case are those of all of Unicode is asked of Python.
 """
 
 from __future__ import annotations

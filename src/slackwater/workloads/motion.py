@@ -23,7 +23,7 @@ _FOLLOWS_BALL = np.array([0.15, 0.5, 0.45, 0.5, 0.6, 0.6, 0.55, 0.55])
 
 @dataclass(frozen=True)
 class Paths:
-    """Positions of both teams every GRID_MS: axes are (player, moment, x|y); the left team's players come first."""
+    """Positions of both teams every GRID_MS: axes are (player, time, x|y); the left team's players come first."""
 
     grid: Floats
 
@@ -46,10 +46,10 @@ def play(rng: np.random.Generator, duration_ms: int) -> Paths:
     >>> bool(((0 <= x) & (x <= LENGTH_M) & (0 <= y) & (y <= WIDTH_M)).all())
     True
     """
-    moments = duration_ms // GRID_MS + 2
+    times = duration_ms // GRID_MS + 2
     centre = np.array([LENGTH_M / 2, WIDTH_M / 2])
-    ball = _smooth_noise(rng, 1, moments, correlation_ms=6000) * (25.0, 15.0)
-    wander = _smooth_noise(rng, 2 * TEAM_SIZE, moments, correlation_ms=4000) * 6.0
+    ball = _smooth_noise(rng, 1, times, correlation_ms=6000) * (25.0, 15.0)
+    wander = _smooth_noise(rng, 2 * TEAM_SIZE, times, correlation_ms=4000) * 6.0
     homes = np.concatenate((_FORMATION, (LENGTH_M, WIDTH_M) - _FORMATION))
     follows = np.tile(_FOLLOWS_BALL, 2)[:, None, None]
     # A place in the formation is meant for the ball in the centre; the whole team moves with the ball.
@@ -58,19 +58,19 @@ def play(rng: np.random.Generator, duration_ms: int) -> Paths:
     return Paths(np.clip(pulled, 0.0, (LENGTH_M, WIDTH_M)))
 
 
-def _smooth_noise(rng: np.random.Generator, paths: int, moments: int, correlation_ms: int) -> Floats:
+def _smooth_noise(rng: np.random.Generator, paths: int, times: int, correlation_ms: int) -> Floats:
     """Gaussian paths of unit variance in two dimensions that change over about `correlation_ms`."""
     sigma = correlation_ms / GRID_MS
     reach = int(3 * sigma)
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     kernel /= np.sqrt((kernel**2).sum())
-    noise = rng.standard_normal((paths, 2, moments + 2 * reach))
+    noise = rng.standard_normal((paths, 2, times + 2 * reach))
     smooth = [[np.convolve(axis, kernel, mode="valid") for axis in path] for path in noise]
     return np.asarray(smooth, np.float64).transpose(0, 2, 1)
 
 
 def _between(grid: Floats, player: Integers, ts: Integers) -> Floats:
-    """Values of `grid` (player, moment, ...) between its moments, by straight lines."""
+    """Values of `grid` (player, time, ...) between its times, by straight lines."""
     step = np.clip(ts // GRID_MS, 0, grid.shape[1] - 2)
     share = (ts / GRID_MS - step).reshape((-1,) + (1,) * (grid.ndim - 2))
     return np.asarray(grid[player, step] * (1 - share) + grid[player, step + 1] * share, np.float64)

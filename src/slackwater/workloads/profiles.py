@@ -72,8 +72,8 @@ def disordered_times(rng: np.random.Generator, tuples: int, duration_ms: int, pr
     late = run_pattern(rng, tuples, profile.out_of_order, profile.runs)
     moment = np.sort(rng.integers(1, duration_ms + 1, tuples))
     moment[0], moment[-1] = 1, duration_ms
-    place = np.arange(tuples)
-    clock = moment[np.maximum.accumulate(np.where(late, 0, place))]
+    row = np.arange(tuples)
+    clock = moment[np.maximum.accumulate(np.where(late, 0, row))]
     opens = late & ~np.concatenate(([False], late[:-1]))
     run = np.where(late, np.cumsum(opens) - 1, IN_ORDER)
 

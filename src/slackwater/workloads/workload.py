@@ -88,13 +88,13 @@ def whole_milliseconds(minutes: float) -> int:
     return milliseconds
 
 
-def arrival_ranks(moments: Sequence[npt.NDArray[np.generic]]) -> list[Integers]:
-    """One order over all streams from each stream's moments of arrival; ties go by stream, then by row.
+def arrival_ranks(times: Sequence[npt.NDArray[np.generic]]) -> list[Integers]:
+    """One order over all streams from each stream's times of arrival; ties go by stream, then by row.
 
     >>> [ranks.tolist() for ranks in arrival_ranks([np.array([0, 5, 9]), np.array([5, 6])])]
     [[0, 1, 4], [2, 3]]
     """
-    order = np.argsort(np.concatenate(moments), kind="stable")
+    order = np.argsort(np.concatenate(times), kind="stable")
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return np.split(ranks, np.cumsum([len(stream) for stream in moments])[:-1])
+    return np.split(ranks, np.cumsum([len(stream) for stream in times])[:-1])

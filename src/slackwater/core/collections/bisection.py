@@ -1,6 +1,6 @@
-"""Bisection for compiled loops: the first place where a condition holds.
+"""Bisection for compiled loops: the first position where a condition holds.
 
-Invariant: `holds` is false up to a place and true from it on, or the answer means nothing.
+Invariant: `holds` is false up to a position and true from it on, or the answer means nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Holds = Callable[[Any, int, Any, Any], bool]
 
 @inner
 def first_where(holds: Holds, subject: Any, a: Any, b: Any, low: int, high: int) -> int:
-    """The first place from `low` on for which `holds(subject, place, a, b)`, or `high` where there is none."""
+    """The first position from `low` on for which `holds(subject, position, a, b)`, or `high` where there is none."""
     while low < high:
         middle = (low + high) >> 1
         if holds(subject, middle, a, b):

@@ -4,7 +4,7 @@ Entries lie by (key, tie); `item` is what an entry stands for. One array may ser
 heap of bare keys is `Heap(keys, keys, keys)`, one whose keys are all different `Heap(keys, items, items)`. Whoever owns
 a heap keeps its size.
 
-Invariant: no entry is less than the one above it, so the least is at place 0. Entries with one key leave in the order
+Invariant: no entry is less than the one above it, so the least is at index 0. Entries with one key leave in the order
 of their ties, however the heap was built.
 """
 

@@ -32,7 +32,7 @@ def table(capacity: int, fields: int) -> Words:
 
 @inner
 def take_free(records: Words, counts: Words, free: int, used: int) -> int:
-    """A free record; `counts` has the first free one and how many are in use, at these places."""
+    """A free record; `counts` has the first free one and how many are in use, at these indices."""
     r = counts[free]
     counts[free] = records[r, CHAIN]
     counts[used] += 1

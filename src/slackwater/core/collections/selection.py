@@ -11,7 +11,7 @@ from slackwater.core.jit import inner
 
 @inner
 def bring_to(words: Words, begin: int, end: int, rank: int) -> None:
-    """Order words of [begin, end) so that none before place `rank` is greater than the one there, none behind less."""
+    """Order words of [begin, end) so that none before index `rank` is greater than the one there, none behind less."""
     low, high = begin, end - 1
     while low < high:
         pivot = middle_of(words[low], words[(low + high) >> 1], words[high])
@@ -55,7 +55,7 @@ def sort(words: Words, begin: int, end: int) -> None:
 
 @inner
 def sift(words: Words, begin: int, at: int, n: int) -> None:
-    """In a heap of n words with the largest on top, let the one at a place sink to where it belongs."""
+    """In a heap of n words with the largest on top, let the one at a position sink to where it belongs."""
     word = words[begin + at]
     child = 2 * at + 1
     while child < n:

@@ -1,4 +1,4 @@
-// The page: listens to the server, and hands every moment to its query. Nothing is loaded from elsewhere.
+// The page: listens to the server, and hands every snapshot to its query. Nothing is loaded from elsewhere.
 
 import { Query } from "./query.js";
 import { onChange } from "./theme.js";
@@ -21,8 +21,8 @@ source.addEventListener("hello", (event) => {
   say();
 });
 
-source.addEventListener("moments", (event) => {
-  for (const moment of JSON.parse(event.data)) queries.get(moment.query)?.add(moment);
+source.addEventListener("snapshots", (event) => {
+  for (const snapshot of JSON.parse(event.data)) queries.get(snapshot.query)?.add(snapshot);
   nothing.hidden = true;
   say();
 });

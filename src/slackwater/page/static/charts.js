@@ -59,13 +59,13 @@ const axes = (values, size = INSET.left, splits = null) => [
 
 /** Measured quality with its interval, against the target. */
 export class QualityChart extends Chart {
-  draw(moments) {
-    const asked = moments.findLast((one) => one.quality)?.quality.target ?? 0.9;
+  draw(snapshots) {
+    const asked = snapshots.findLast((one) => one.quality)?.quality.target ?? 0.9;
     // Shares are spread by what they leave out, down to a tenth of what the target does: 1 is at the top, the target in
     // the middle, and the worst there was at the bottom, without flattening all else.
     const high = (share) => -Math.log10(1 - share + (1 - asked) / 10);
-    const of = (name) => moments.map((one) => (one.quality?.[name] == null ? null : high(one.quality[name])));
-    const data = [moments.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target")];
+    const of = (name) => snapshots.map((one) => (one.quality?.[name] == null ? null : high(one.quality[name])));
+    const data = [snapshots.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target")];
     const shares = TICKS.filter((share) => share === 1 || 1 - share > 0.3 * (1 - asked));
     this.high = high; this.shares = shares;
     this.show(data, () => ({
@@ -97,8 +97,8 @@ function apart(u, values) {
 
 /** Latency by cause, one upon the other. */
 export class CausesChart extends Chart {
-  draw(moments) {
-    const told = moments.filter((one) => one.latency);
+  draw(snapshots) {
+    const told = snapshots.filter((one) => one.latency);
     const upTo = (...names) => told.map((one) => names.reduce((sum, name) => sum + one.latency[name], 0));
     const data = [
       told.map((one) => one.x), upTo("slack", "slowest_stream", "micro_batch"), upTo("slack", "slowest_stream"),
@@ -117,13 +117,13 @@ export class CausesChart extends Chart {
     }));
   }
 
-  select() { /* It has moments of its own, those that emitted something. */ }
+  select() { /* It has snapshots of its own, those that emitted something. */ }
 }
 
 /** Rows a second of work. */
 export class WorkChart extends Chart {
-  draw(moments) {
-    const data = [moments.map((one) => one.x), moments.map((one) => one.rows_per_second)];
+  draw(snapshots) {
+    const data = [snapshots.map((one) => one.x), snapshots.map((one) => one.rows_per_second)];
     this.show(data, () => ({
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, Math.max(high ?? 1, 1) * 1.08] } },
       axes: axes((v) => (v >= 1e6 ? `${v / 1e6} M/s` : v >= 1e3 ? `${v / 1e3} k/s` : `${v}/s`)),

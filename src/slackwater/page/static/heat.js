@@ -21,10 +21,10 @@ export class Heat {
     box.addEventListener("blur", () => this.select(null));
   }
 
-  draw(moments, edges) {
-    this.moments = moments; this.edges = edges;
+  draw(snapshots, edges) {
+    this.snapshots = snapshots; this.edges = edges;
     const { width, height } = this.box.getBoundingClientRect();
-    if (!width || !moments.length) return;
+    if (!width || !snapshots.length) return;
     const ratio = window.devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio); this.canvas.height = Math.round(height * ratio);
@@ -32,38 +32,38 @@ export class Heat {
     const g = this.canvas.getContext("2d");
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
-    const counts = moments.map((one) => arrivals(one, edges.length));
+    const counts = snapshots.map((one) => arrivals(one, edges.length));
     let top = 12;
-    moments.forEach((one, i) => {
+    snapshots.forEach((one, i) => {
       for (let k = edges.length - 1; k > top; k -= 1) if (counts[i][k]) { top = k; break; }
       top = Math.max(top, Math.ceil(place(one.slack)));
     });
-    this.scale(moments, width, height, Math.min(top + 1.5, edges.length));
-    this.cells(g, moments, counts);
+    this.scale(snapshots, width, height, Math.min(top + 1.5, edges.length));
+    this.cells(g, snapshots, counts);
     this.axes(g, width, height);
-    this.slack(g, moments);
+    this.slack(g, snapshots);
     this.cursor(g, height);
-    this.describe(moments, counts);
+    this.describe(snapshots, counts);
   }
 
-  scale(moments, width, height, rows) {
-    const first = moments[0].x, last = moments.at(-1).x, span = Math.max(last - first, 1e-3);
-    this.begin = moments.length > 1 ? first - span / moments.length : first - 1;
+  scale(snapshots, width, height, rows) {
+    const first = snapshots[0].x, last = snapshots.at(-1).x, span = Math.max(last - first, 1e-3);
+    this.begin = snapshots.length > 1 ? first - span / snapshots.length : first - 1;
     this.end = last;
     this.x = (seconds) => LEFT + ((seconds - this.begin) / (this.end - this.begin)) * (width - LEFT - RIGHT);
     this.y = (row) => height - BOTTOM - (row / rows) * (height - TOP - BOTTOM);
     this.rows = rows;
   }
 
-  cells(g, moments, counts) {
-    // By arrivals a second of event time: moments may be long or short.
-    const widths = moments.map((one, i) => Math.max(one.x - (i ? moments[i - 1].x : this.begin), 1e-3));
+  cells(g, snapshots, counts) {
+    // By arrivals a second of event time: snapshots may be long or short.
+    const widths = snapshots.map((one, i) => Math.max(one.x - (i ? snapshots[i - 1].x : this.begin), 1e-3));
     let most = 0;
     counts.forEach((row, i) => row.forEach((count) => { most = Math.max(most, count / widths[i]); }));
     if (!most) return;
     const [red, green, blue] = heat();
-    moments.forEach((one, i) => {
-      const left = this.x(i ? moments[i - 1].x : this.begin), right = this.x(one.x);
+    snapshots.forEach((one, i) => {
+      const left = this.x(i ? snapshots[i - 1].x : this.begin), right = this.x(one.x);
       counts[i].forEach((count, k) => {
         if (!count) return;
         const strength = 0.1 + 0.9 * Math.log1p((count / widths[i])) / Math.log1p(most);
@@ -96,13 +96,13 @@ export class Heat {
     }
   }
 
-  slack(g, moments) {
+  slack(g, snapshots) {
     const line = () => {
       g.beginPath();
-      moments.forEach((one, i) => {
+      snapshots.forEach((one, i) => {
         const y = this.y(place(one.slack));
         if (i === 0) g.moveTo(this.x(this.begin), y);
-        else g.lineTo(this.x(moments[i - 1].x), y);
+        else g.lineTo(this.x(snapshots[i - 1].x), y);
         g.lineTo(this.x(one.x), y);
       });
       g.stroke();
@@ -113,38 +113,38 @@ export class Heat {
   }
 
   cursor(g, height) {
-    if (this.at == null || !this.moments[this.at]) return;
-    const x = Math.round(this.x(this.moments[this.at].x)) - 0.5;
+    if (this.at == null || !this.snapshots[this.at]) return;
+    const x = Math.round(this.x(this.snapshots[this.at].x)) - 0.5;
     g.strokeStyle = color("--ink"); g.lineWidth = 1; g.setLineDash([3, 3]);
     g.beginPath(); g.moveTo(x, TOP); g.lineTo(x, height - BOTTOM); g.stroke(); g.setLineDash([]);
   }
 
-  describe(moments, counts) {
-    const now = moments.at(-1);
+  describe(snapshots, counts) {
+    const now = snapshots.at(-1);
     const text = `Arrivals by delay from ${eventTime(this.begin * 1e3)} to ${eventTime(this.end * 1e3)} UTC of event time;`
       + ` slack is ${duration(now.slack)} now. Arrow keys move along.`;
     if (this.box.getAttribute("aria-label") !== text) this.box.setAttribute("aria-label", text);
-    if (this.at != null && counts[this.at]) this.say(moments[this.at], counts[this.at]);
+    if (this.at != null && counts[this.at]) this.say(snapshots[this.at], counts[this.at]);
     else this.readout.textContent = "";
   }
 
-  say(moment, counts) {
+  say(snapshot, counts) {
     const all = counts.reduce((sum, count) => sum + count, 0);
-    const beyond = counts.reduce((sum, count, k) => sum + (this.edges[k] > moment.slack ? count : 0), 0);
-    this.readout.textContent = `${eventTime(moment.x * 1e3)} UTC: ${number(all)} arrivals, `
-      + `${percent(all ? beyond / all : 0)} with a delay beyond the slack of ${duration(moment.slack)}`;
+    const beyond = counts.reduce((sum, count, k) => sum + (this.edges[k] > snapshot.slack ? count : 0), 0);
+    this.readout.textContent = `${eventTime(snapshot.x * 1e3)} UTC: ${number(all)} arrivals, `
+      + `${percent(all ? beyond / all : 0)} with a delay beyond the slack of ${duration(snapshot.slack)}`;
   }
 
   point(x) {
-    if (!this.moments?.length) return;
+    if (!this.snapshots?.length) return;
     const seconds = this.begin + ((x - LEFT) / (this.box.clientWidth - LEFT - RIGHT)) * (this.end - this.begin);
-    const at = this.moments.findIndex((one) => one.x >= seconds);
-    this.select(at < 0 ? this.moments.length - 1 : at);
+    const at = this.snapshots.findIndex((one) => one.x >= seconds);
+    this.select(at < 0 ? this.snapshots.length - 1 : at);
   }
 
   key(event) {
-    if (!this.moments?.length) return;
-    const last = this.moments.length - 1, at = this.at ?? last;
+    if (!this.snapshots?.length) return;
+    const last = this.snapshots.length - 1, at = this.at ?? last;
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last, PageUp: at - 10, PageDown: at + 10 }[event.key];
     if (to == null) return;
     event.preventDefault();

@@ -35,7 +35,7 @@ export class Query {
     new IntersectionObserver((entries) => { this.seen = entries.at(-1).isIntersecting; this.later(); }).observe(this.article);
   }
 
-  add(moment) { this.store.add(moment); this.later(); }
+  add(snapshot) { this.store.add(snapshot); this.later(); }
 
   later() {
     if (this.waiting || !this.seen || document.hidden) return;
@@ -47,17 +47,17 @@ export class Query {
 
   select(at) {
     for (const chart of this.charts) chart.select(at);
-    this.heat.draw(this.store.moments, this.hello.delay_edges_ms);
+    this.heat.draw(this.store.snapshots, this.hello.delay_edges_ms);
   }
 
   draw() {
-    const { moments, latest } = this.store;
+    const { snapshots, latest } = this.store;
     if (!latest || this.article.hidden) return;
     this.drawnAt = performance.now();
     this.numbers(latest);
-    this.heat.draw(moments, this.hello.delay_edges_ms);
-    for (const chart of this.charts) chart.draw(moments);
-    this.tradeOff.draw(latest.trade_off ?? this.store.tradeOff ?? (latest.quality ? null : byDelays(moments, this.hello.delay_edges_ms)), latest);
+    this.heat.draw(snapshots, this.hello.delay_edges_ms);
+    for (const chart of this.charts) chart.draw(snapshots);
+    this.tradeOff.draw(latest.trade_off ?? this.store.tradeOff ?? (latest.quality ? null : byDelays(snapshots, this.hello.delay_edges_ms)), latest);
     this.part.qualityfigure.hidden = !latest.quality;
     replace(this.part.streams, streams(latest));
     replace(this.part.counts, counts(latest));

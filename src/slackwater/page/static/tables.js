@@ -27,12 +27,12 @@ function table(caption, heads, rows) {
   return made;
 }
 
-export function streams(moment) {
-  const clocks = Object.values(moment.streams).map((one) => one.clock).filter((clock) => clock != null);
+export function streams(snapshot) {
+  const clocks = Object.values(snapshot.streams).map((one) => one.clock).filter((clock) => clock != null);
   const largest = clocks.length ? Math.max(...clocks) : null, smallest = clocks.length ? Math.min(...clocks) : null;
-  const wrong = moment.wrong_clocks.map((one) => [`${one.stream} / ${one.part}`, one]);
+  const wrong = snapshot.wrong_clocks.map((one) => [`${one.stream} / ${one.part}`, one]);
   const rows = [];
-  for (const [stream, one] of Object.entries(moment.streams)) {
+  for (const [stream, one] of Object.entries(snapshot.streams)) {
     const behind = one.clock == null || largest == null ? null : largest - one.clock;
     const slow = one.clock != null && one.clock === smallest && smallest < largest;
     const state = one.clock == null ? "has not spoken" : one.idle ? "idle: not waited for" : slow ? "slowest" : "";
@@ -55,9 +55,9 @@ export function streams(moment) {
   return table(null, [["stream"], ["clock"], ["behind", "number"], ["rows", "number"], ["note", "mark"]], rows);
 }
 
-export function counts(moment) {
-  const rejected = Object.values(moment.rejected).reduce((sum, n) => sum + n, 0);
-  const went = { in_time: moment.in_time, late: moment.late, filtered: moment.filtered, held: moment.held, rejected };
+export function counts(snapshot) {
+  const rejected = Object.values(snapshot.rejected).reduce((sum, n) => sum + n, 0);
+  const went = { in_time: snapshot.in_time, late: snapshot.late, filtered: snapshot.filtered, held: snapshot.held, rejected };
   const all = Object.values(went).reduce((sum, n) => sum + n, 0);
   const bar = document.createElement("div");
   bar.className = "counts";
@@ -71,7 +71,7 @@ export function counts(moment) {
   }
   bar.append(svg);
   const rows = Object.entries(went).map(([name, n]) => [WENT[name], number(n), all ? percent(n / all) : ""]);
-  for (const [reason, n] of Object.entries(moment.rejected)) rows.push([`· ${reason}`, number(n), percent(n / all)]);
+  for (const [reason, n] of Object.entries(snapshot.rejected)) rows.push([`· ${reason}`, number(n), percent(n / all)]);
   const made = document.createElement("div");
   made.append(bar, table(null, [["tuples"], ["count", "number"], ["share", "number"]], rows));
   return made;

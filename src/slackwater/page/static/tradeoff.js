@@ -19,24 +19,24 @@ export class TradeOff {
   }
 
   /** `known` is {slacks, shares, of} of the controller, or of the delays alone where it has none. */
-  draw(known, moment) {
-    this.known = known; this.moment = moment;
-    if (!this.touched && moment.quality) this.wish.value = moment.quality.target;
+  draw(known, snapshot) {
+    this.known = known; this.snapshot = snapshot;
+    if (!this.touched && snapshot.quality) this.wish.value = snapshot.quality.target;
     this.redraw();
   }
 
   redraw() {
-    const { known, moment } = this;
+    const { known, snapshot } = this;
     const { width, height } = this.curve.getBoundingClientRect();
-    if (!width || !moment) return;
+    if (!width || !snapshot) return;
     this.wish.disabled = !known;
     if (!known) {
       this.curve.replaceChildren();
       this.answer.textContent = "nothing is known yet of what late tuples cost";
       return;
     }
-    const cap = moment.outlook?.cap;
-    const longest = Math.max(known.slacks.at(-1), moment.slack, 1);
+    const cap = snapshot.outlook?.cap;
+    const longest = Math.max(known.slacks.at(-1), snapshot.slack, 1);
     const right = place(longest) + 1, low = spread(known.shares[0]), high = spread(0.9995);
     this.x = (ms) => LEFT + (place(ms) / right) * (width - LEFT - RIGHT);
     this.y = (share) => height - BOTTOM - ((spread(share) - low) / (high - low)) * (height - TOP - BOTTOM);
@@ -49,9 +49,9 @@ export class TradeOff {
     const x = this.x(needs), y = this.y(wish);
     svg.append(line(LEFT, y, x, y, "wish"), line(x, y, x, height - BOTTOM, "wish"));
     svg.append(element("circle", { cx: x, cy: y, r: 4.5, class: "wish-dot" }));
-    const reached = moment.quality?.latest ?? moment.quality?.measured;
+    const reached = snapshot.quality?.latest ?? snapshot.quality?.measured;
     if (reached != null) {
-      svg.append(element("circle", { cx: this.x(moment.slack), cy: this.y(Math.max(reached, known.shares[0])), r: 6, class: "now-dot" }));
+      svg.append(element("circle", { cx: this.x(snapshot.slack), cy: this.y(Math.max(reached, known.shares[0])), r: 6, class: "now-dot" }));
     }
     this.curve.replaceChildren(svg);
     this.answer.textContent = this.inWords();
@@ -61,7 +61,7 @@ export class TradeOff {
   inWords() {
     const wish = Number(this.wish.value), name = { results: "of results", windows: "of windows", tuples: "of tuples in time" };
     return `${percent(wish)} ${name[this.known.of]} would take a slack of about ${duration(slackFor(this.known, wish))}; `
-      + `it is ${duration(this.moment.slack)} now`;
+      + `it is ${duration(this.snapshot.slack)} now`;
   }
 
   axes(svg, width, height, right) {
@@ -103,9 +103,9 @@ export function slackFor({ shares, slacks }, share) {
 }
 
 /** A curve by delays alone, for queries without a target: the share of tuples that each slack would keep in time. */
-export function byDelays(moments, edges) {
+export function byDelays(snapshots, edges) {
   const counts = new Float64Array(edges.length);
-  for (const one of moments) for (const list of Object.values(one.delays)) for (const [k, n] of list) counts[k] += n;
+  for (const one of snapshots) for (const list of Object.values(one.delays)) for (const [k, n] of list) counts[k] += n;
   const all = counts.reduce((sum, n) => sum + n, 0);
   if (!all) return null;
   const shares = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];

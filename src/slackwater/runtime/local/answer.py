@@ -32,8 +32,8 @@ class Answer:
 
     def __repr__(self) -> str:
         counts = {name: sum(table.num_rows for table in getattr(self, name).values()) for name in ("late", "rejected")}
-        told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-        return f"<{type(self).__name__}: {self.results.num_rows:,} rows, {told}>"
+        counted = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        return f"<{type(self).__name__}: {self.results.num_rows:,} rows, {counted}>"
 
     def _repr_html_(self) -> str:
         return report_html(self.report)

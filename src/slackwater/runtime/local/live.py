@@ -2,7 +2,7 @@
 
 Invariant: what is pushed together is one epoch, put in order for free; pushes of several threads arrive one after the
 other. Every row pushed is counted, and late and rejected ones can be had. The clock on the wall says which streams are
-silent. What is answered hangs on it only where the query asks for moments of arrival: with an idle timeout, or windows
+silent. What is answered hangs on it only where the query asks for arrival times: with an idle timeout, or windows
 BY ARRIVAL.
 """
 
@@ -269,7 +269,7 @@ class LiveQuery(Handle[Emission]):
             self._recent.reject(one.stream.source, batch.words[ROW, batch.stream == at])
 
     def _advanced(self) -> None:
-        """An epoch has been drained: tell the clocks to all who go by them."""
+        """An epoch has been drained: pass the clocks on to all who go by them."""
         # What is in force is in the report; all that ever was would have no end.
         self._kernel.take_resizes()
         release = self._kernel.release

@@ -10,7 +10,7 @@ dropped, paused, resumed and given another target between two tables; a change t
 taken in.
 
 Invariant: tables, side outputs and counts of a query are those of a `LocalRun` of it alone, with the same epochs. A
-query that fails is told by `standing`; the others go on.
+query that fails is reported by `standing`; the others go on.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class QueryOfSet(RecordedRun):
             self._watcher.look()
 
     def last_table(self) -> pa.Table | None:
-        """What is told at the end: the counts, or that there were no results."""
+        """The last table: the counts, or an empty one where there were no results."""
         if self._maker is None:
             return self._seconds_counted.table()
         return None if self._given else self._maker.empty()

@@ -1,7 +1,7 @@
 """A local run: one process, recorded arrivals, an injected clock.
 
-Invariant: the kernel never asks what time it is; the clock here serves the report, and the kernel is told what its work
-took, which decides when it works and never what it answers. An interrupted run ends between
+Invariant: the kernel never asks what time it is; the clock here serves the report, and the kernel is given what its
+work took, which decides when it works and never what it answers. An interrupted run ends between
 two batches, with everything it has emitted written and counted, and without a flush: its input has not ended.
 """
 

@@ -44,7 +44,7 @@ class LiveView:
             self._names[query] = False
 
     def ended(self, query: str, failure: str | None = None) -> None:
-        """A query runs no more; it may never have told anything."""
+        """A query runs no more; it may never have reported anything."""
         with self._lock:
             self._names[query] = True
         self._news.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-from slackwater.observe.event_log import QUIET, EventLog, teller
+from slackwater.observe.event_log import QUIET, EventLog, event_writer
 from slackwater.runtime.follow import follow
 
 
@@ -18,9 +18,10 @@ def log_events(
 ) -> EventLog:
     """Log what happens to a running query, or to several as {'name': query}: JSON, one object a line.
 
-    `to` is a path, which is appended to, or a text stream; without it the logger `slackwater` of `logging` is told. An
-    event is told once. A condition that comes and goes, such as a missed target, is told at most every `quiet` seconds.
+    `to` is a path, which is appended to, or a text stream; without it the logger `slackwater` of `logging` is used. An
+    event is logged once. A condition that comes and goes, such as a missed target, is logged at most every `quiet`
+    seconds.
     """
-    log = EventLog(teller(to), quiet)
+    log = EventLog(event_writer(to), quiet)
     follow(query, log, name)
     return log

@@ -1,6 +1,6 @@
 """Disorder applied to tables: rows in, the same rows as they would arrive out.
 
-Invariant: one order over all streams that were given together, by the moment of arrival; ties go by stream, then by
+Invariant: one order over all streams that were given together, by the time of arrival; ties go by stream, then by
 row. What happens at a time (a burst, a lag) happens to all streams at once.
 """
 
@@ -98,9 +98,9 @@ def _sources(tables: list[pa.Table], source: str) -> Integers:
 
 def _arrived(table: pa.Table, sent: Sent, arrival: Integers, start: int, time: str) -> pa.Table:
     rows = table.take(pa.array(sent.row))
-    place, kind = table.column_names.index(time), table[time].type
+    column, kind = table.column_names.index(time), table[time].type
     moment = start + np.rint(1000 * sent.moment).astype(np.int64)
-    rows = rows.set_column(place, time, _timed(sent.stamp, kind))
+    rows = rows.set_column(column, time, _timed(sent.stamp, kind))
     rows = rows.drop_columns([name for name in ("arrival", "moment") if name in rows.column_names])
     return rows.append_column("arrival", pa.array(arrival)).append_column("moment", _timed(moment, kind))
 

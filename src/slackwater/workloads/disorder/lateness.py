@@ -72,7 +72,7 @@ def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: in
     """
     if 2 * peak > lasts:
         raise UsageError("a partition that catches up faster than time goes on would overtake itself: 2 peak > lasts")
-    corners = [place for begin in begins for place in (begin, begin + lasts / 2, begin + lasts)]
+    corners = [corner for begin in begins for corner in (begin, begin + lasts / 2, begin + lasts)]
     behind = delays(lambda rng, at: np.interp(at, corners, [0.0, peak, 0.0] * len(begins)))
     return behind.of(lambda source: source % of == 0)
 
@@ -101,9 +101,9 @@ def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, lo
 
 def _until_the_end(at: Floats, begins: Floats, lasts: Floats) -> Floats:
     """How long it is to the end of the stretch that a time lies in; 0 outside. `begins` is sorted."""
-    place = np.searchsorted(begins, at, side="right") - 1
-    ends = begins[place] + lasts[place]
-    return np.where((place >= 0) & (at < ends), ends - at, 0.0)
+    nth = np.searchsorted(begins, at, side="right") - 1
+    ends = begins[nth] + lasts[nth]
+    return np.where((nth >= 0) & (at < ends), ends - at, 0.0)
 
 
 def _within(at: Floats, spans: Sequence[tuple[float, float]]) -> Flags:
