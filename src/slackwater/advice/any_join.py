@@ -4,7 +4,7 @@ Tuples go through the engine's own kernel in event-time order, so nothing is lat
 members. This is the oracle of `equi_join`, and what is left where streams are linked by more than one key: by any
 condition, by windows between pairs, by nothing at all.
 
-Invariant: exact; results are looked at as they come and never kept.
+Invariant: exact; results are counted as they come and never retained.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def count_results(
         made[members[newest, i]] += 1
         if reached[released] < t:
             continue
-        # Whoever has the newest time and is released with the last one is in time if the watermark is just there.
+        # A member with the newest time that is released with the last one is in time if the watermark is just there.
         passed = ts[released] == t
         for s in range(m if not clocks.each else 0):
             passed = passed or (ts[members[s, i]] == t and event[members[s, i]] == event[released])

@@ -1,4 +1,4 @@
-"""What Spark's own operators lose: they drop a row that is not newer than the watermark, whoever it would have met.
+"""What Spark's own operators lose: they drop a row that is not newer than the watermark, whatever it would have joined.
 
 In micro-batch n late rows are those behind the watermark of micro-batch n - 1: the largest event time up to micro-batch
 n - 2, of the slowest stream, less the delay of `withWatermark`, in whole milliseconds. A join loses a

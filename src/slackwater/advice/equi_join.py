@@ -1,7 +1,7 @@
 """The curve of a join on a key, counted without making a result.
 
 A result is lost iff the last of its members to be released was late, and the watermark it met had reached the result's
-time T: whoever was in time up to T had then probed already. So only results whose last member is behind the slowest
+time T: every tuple in time up to T had then probed already. So only results whose last member is behind the slowest
 clock can be lost at all; these are counted one late tuple and one time T at a time. All true results are counted in
 event-time order, as the products of what windows hold.
 
@@ -92,7 +92,7 @@ class KeyedJoin:
 
 
 def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
-    """One word per arrival that stands for its key; NULL_WORD where a part of it is null."""
+    """One word per arrival that identifies its key; NULL_WORD where a part of it is null."""
     words, stream = history.batch.words, history.stream
     parts = []
     for part in zip(*keys, strict=True):

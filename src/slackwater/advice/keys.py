@@ -13,7 +13,7 @@ from slackwater.core.batch import Words
 
 
 def numbered(columns: Sequence[Words], count: int) -> Words:
-    """One number a tuple, from 0 on unless there is just one column, which stands for itself.
+    """One number a tuple, from 0 on unless there is just one column, whose values are used.
 
     >>> numbered([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
     [0, 1, 2]

@@ -35,7 +35,7 @@ ERRORS = (0.0, 0.01, 0.05, 0.1)
 """Errors that are looked at beside the one that is asked for."""
 USUAL_ERROR = 0.01
 MICRO_BATCH = Epochs(span=SECOND)
-"""How Spark is taken to cut a stream where nobody says otherwise."""
+"""How Spark is assumed to divide a stream into micro-batches, unless said otherwise."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _of_windows(
 
 
 def _grid(history: History, most: int, asked: Asked) -> Words:
-    # Nobody writes down a delay of seconds to the microsecond.
+    # A delay of seconds is not written to the microsecond.
     fine = most < SECOND and bool((history.ts % MILLISECOND != 0).any())
     return grid_of(most, fine, asked.slacks)
 

@@ -1,7 +1,7 @@
 """Advice in words: a table of slacks, the least slack for each target, and what to write.
 
 Invariant: every number is one of the advice, and a duration that is rounded says so. 100 columns are enough, and what
-is to be copied stands whole on a line of its own, however narrow the terminal.
+is to be copied is whole on a line of its own, however narrow the terminal.
 """
 
 from __future__ import annotations

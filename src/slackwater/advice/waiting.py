@@ -2,7 +2,7 @@
 
 A result of time T is emitted when the watermark reaches T, which is known from the clocks for every K. Latency is how
 far the largest clock was beyond T by then, as in the report of a run; what only the end of the input releases is left
-out. A tuple is held from its arrival until the watermark reaches it, and stands in its window until the watermark is
+out. A tuple is held from its arrival until the watermark reaches it, and is in its window until the watermark is
 beyond that too.
 
 Invariant: sampled. At most SAMPLE results and tuples are looked at, evenly spread; all numbers are averages over
@@ -31,7 +31,7 @@ class Waiting:
     latency: float | None
     """Microseconds of event time, on average over results; None: all of them wait for the end of the input."""
     held: float
-    """Tuples that wait for their turn, on average."""
+    """Tuples that wait to be released, on average."""
     kept: float
     """The same and those in windows; of an aggregate, rows of open windows."""
     most_kept: int
@@ -81,7 +81,7 @@ class Watermarks:
 
 
 class Sample:
-    """Some of many numbers, and how many each of them stands for."""
+    """Some of many numbers, and how many each of them represents."""
 
     def __init__(self, numbers: Words) -> None:
         self.at = numbers[:: max(1, -(-len(numbers) // SAMPLE))]
@@ -139,7 +139,7 @@ def _latency(marks: Watermarks, times: Words, weights: Words, slack: int) -> flo
 
 
 def _kept(begin: Words, end: Words, arrivals: int, share: float) -> tuple[float, int]:
-    """How many are there on average, and at most, if each stands for several."""
+    """How many are there on average, and at most, if each represents several."""
     if not len(begin):
         return 0.0, 0
     wide = -(-(arrivals + 1) // STEPS)

@@ -2,7 +2,7 @@
 
 A tuple counts in a window unless the watermark it met had reached the window's end. So of every window and group the
 tuples are put into the order of the slack that each of them needs there, and added one after the other by the engine's
-own partial aggregates: what stands there after those that need at most K is the answer with slack K, and after all of
+own partial aggregates: the state after those that need at most K is the answer with slack K, and after all of
 them the truth.
 
 Invariant: exact but for rounding. Errors are those of `verify`: the worst of a row's aggregates, relative to the truth,

@@ -31,7 +31,7 @@ from slackwater.cli.demo_view import (
     percent,
     seconds_of,
 )
-from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.options import NOWHERE, Shown
 from slackwater.cli.paging import paged
 from slackwater.cli.runtimes import DEFAULT_EPOCH, LOCAL, SPARK
 from slackwater.core.errors import SlackwaterError, UsageError
@@ -101,7 +101,7 @@ def _must_be_there(runtime: str) -> None:
 
 def play(
     seconds: int | None, seed: int, console: Console, fast: bool = False, runtime: str = LOCAL,
-    figure: Path | None = None, asked: Shown = NOBODY,
+    figure: Path | None = None, asked: Shown = NOWHERE,
 ) -> tuple[Outcome, ...]:  # fmt: skip
     """Play so many seconds of a game and show what each way of waiting made of it; returns what was shown.
 
@@ -162,7 +162,7 @@ def _play(
         begin = EPOCH_MS * MILLISECOND
         for contender in contenders:
             contender.show_on(shown)
-        # With a page somebody watches, wherever the output goes.
+        # A page is watched, wherever the output goes.
         pace = min(seconds, LIVE_SECONDS) if watched or asked.page else 0.0
         if watched:
             with Live(console=console, auto_refresh=False) as live:

@@ -85,7 +85,7 @@ class Contender(ABC):
         """Run to the end of the game, or until the pace is stopped."""
 
     def show_on(self, page: Paged) -> None:
-        """Have this run shown on a page."""
+        """Show this run on a page."""
         page.watch(self.name, self._run)
 
     def _note(self) -> None:

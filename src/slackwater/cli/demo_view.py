@@ -118,7 +118,7 @@ def _history(
 def frame(
     contenders: Sequence[Contender], begin: int, length: int, tuples: int, truth: Truth, period: int
 ) -> RenderableType:
-    """The race as it stands; the game begins at event time `begin`, lasts `length` and has so many tuples."""
+    """The race so far; the game begins at event time `begin`, lasts `length` and has so many tuples."""
     # A contender may note its progress while this is drawn.
     noted = [list(contender.progress) for contender in contenders]
     nothing = QueryProgress(observed=nothing_observed(2))

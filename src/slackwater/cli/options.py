@@ -103,7 +103,7 @@ PageToken = Annotated[
         "--page-token", envvar="SLACKWATER_PAGE_TOKEN", help="Who has no such token sees neither page nor metrics."
     ),
 ]
-Controlled = Annotated[bool, typer.Option("--control", help="Let the target be moved on the page.")]
+Controlled = Annotated[bool, typer.Option("--control", help="Allow the page to change the target.")]
 Stay = Annotated[bool, typer.Option("--stay", help="Serve the page until Ctrl-C, also when the run is over.")]
 Metrics = Annotated[
     int | None, typer.Option("--metrics", help="Serve metrics for Prometheus on this port of this machine; 0 is any.")
@@ -172,7 +172,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Shown:
-    """Who is shown the run while it goes on: a page, metrics, a log."""
+    """What shows the run while it goes on: a page, metrics, a log."""
 
     page: ShowPage = False
     page_host: PageHost = None
@@ -195,7 +195,7 @@ class Shown:
                 raise UsageError(f"{name} is an option of the page; say --page")
 
 
-NOBODY = Shown()
+NOWHERE = Shown()
 
 
 def in_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Who is shown the run of a command: a live page, the address it prints and how to look at it again; metrics; a log.
+"""What shows the run of a command: a live page, its address and how to look at it again; metrics; a log.
 
 Invariant: without `--page` nothing of a server is imported. What is printed goes to the error stream, so that a program
 can still read what the command prints.
@@ -34,7 +34,7 @@ class Paged:
 
     @property
     def is_there(self) -> bool:
-        """Whether anybody watches."""
+        """Whether the run is shown anywhere."""
         return bool(self._readers)
 
     def watch(self, name: str, run: RecordedRun, quality_stated: bool = True) -> None:
@@ -56,8 +56,8 @@ class Paged:
 
 @contextmanager
 def paged(asked: Shown, folder: Path) -> Iterator[Paged]:
-    """Those who are shown a run while inside; with `stay` the page is there until Ctrl-C. Its history is kept in the
-    folder. Without anybody nothing is imported or opened; what cannot be opened is refused before anything runs."""
+    """What shows a run while inside; with `stay` the page is served until Ctrl-C. Its history goes into the folder.
+    Where nothing is asked for, nothing is imported or opened; what cannot be opened is refused before anything runs."""
     with ExitStack() as stack:
         readers: list[Reader] = []
         if asked.log is not None:

@@ -118,7 +118,7 @@ def _stream_files(streams: list[str]) -> list[StreamFile]:
 
 
 def note_left_out(prepared: Prepared, whose: str = "") -> None:
-    """Say which columns `SELECT *` cannot give."""
+    """Print which columns `SELECT *` cannot give."""
     for column in left_out(prepared.bound.query, prepared.sources):
         note = f"note: {whose}{column} is left out; a query cannot read it"
         Console(stderr=True).print(note, markup=False, soft_wrap=True)
@@ -211,7 +211,7 @@ def duration_of(option: str, text: str) -> int:
 
 
 def positive_duration_of(option: str, text: str) -> int:
-    """The same, for an option that nothing can be measured over or by if it is nothing.
+    """The same, for an option that must not be zero.
 
     >>> positive_duration_of("interval", "0 s")
     Traceback (most recent call last):

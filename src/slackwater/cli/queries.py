@@ -45,7 +45,7 @@ def of_set(
 def list_queries(
     context: typer.Context, json_: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
 ) -> None:
-    """Say which queries there are, which are paused, have ended or have failed and why, and their targets."""
+    """List the queries: which are paused, have ended or have failed and why, and their targets."""
     from slackwater.runtime.spark.fence import has_ended
     from slackwater.runtime.spark.locations import STATE
     from slackwater.runtime.spark.store import LocalStore
@@ -89,13 +89,13 @@ def drop(context: typer.Context, name: Name) -> None:
 
 @queries_app.command()
 def pause(context: typer.Context, name: Name) -> None:
-    """Let a query rest: what arrives passes it by, and its state stays."""
+    """Pause a query: it takes nothing in and emits nothing, and its state stays."""
     _ask(context.obj, "pause", name, f"query {name} is paused from the next micro-batch on")
 
 
 @queries_app.command()
 def resume(context: typer.Context, name: Name) -> None:
-    """Go on with a query that rests."""
+    """Resume a paused query."""
     _ask(context.obj, "resume", name, f"query {name} goes on with the next micro-batch")
 
 

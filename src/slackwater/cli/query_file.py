@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure
-from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.options import NOWHERE, Shown
 from slackwater.cli.paging import Paged, paged
 from slackwater.cli.prepare import PreparedFile
 from slackwater.cli.run import write_side_outputs
@@ -66,7 +66,7 @@ def run_file(
     count_only: bool,
     arrival_time: str | None,
     quiet: bool,
-    asked: Shown = NOBODY,
+    asked: Shown = NOWHERE,
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure, resident, sized, waited_for
-from slackwater.cli.options import NOBODY, Shown
+from slackwater.cli.options import NOWHERE, Shown
 from slackwater.cli.paging import paged
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.runtimes import Runtime
@@ -31,7 +31,7 @@ def run_query(
     arrival_time: str | None,
     quiet: bool,
     name: str = "query",
-    asked: Shown = NOBODY,
+    asked: Shown = NOWHERE,
 ) -> Report:
     """Run a query and write what it emits; returns the report that was written. A page shows it under this name."""
     physical = prepared.plan(count_only)

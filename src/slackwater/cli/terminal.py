@@ -95,7 +95,7 @@ def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> AbstractCon
 
 
 def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
-    """Say what is odd about streams before they are run; whether rows are rejected for it."""
+    """Warn of what is unusual about streams before they are run; whether rows are rejected for it."""
     rejected = rejected_at_first(plan, arrivals)
     for sentence in (*arrivals.notes, *rejected):
         warn(sentence)
@@ -112,7 +112,7 @@ def warn_at_last(run: RecordedRun, reported: bool) -> None:
 
 
 def warn(sentence: str, console: Console | None = None) -> None:
-    """One sentence for whoever watches, on the error stream; where something is drawn there, by who draws it."""
+    """Print one sentence on the error stream; where a bar is drawn there, through its console."""
     (console or Console(stderr=True)).print(
         f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True
     )

@@ -1,6 +1,6 @@
 """The options of a query. `OPTIONS (name = value, ...)` sets them; a name that is not here is refused.
 
-Invariant: every number among them has a range, which stands beside it; whoever reads one from outside asks
+Invariant: every number among them has a range, which is written beside it; code that reads one from outside asks
 `out_of_range`.
 """
 
@@ -102,8 +102,8 @@ class Options:
     """Of joins of three streams or more whose windows follow rates, which are joined first: 'rates' (the default where
     rates are known), those that take least memory; 'written', those that stand first."""
     ordering: str | None = None
-    """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
-    wait in their place; None, 'adaptive': as the load asks for."""
+    """When tuples of a join are joined: 'sync', in event-time order; 'filter', as they leave their slack, so that
+    results wait in their place; None, 'adaptive': as the load asks for."""
     shards_by: str | None = None
     """Of joins without a key, by what Spark cuts them into shards: 'place', so that tuples near each other meet (the
     default where a band or a distance joins two streams); 'rows', which copies more, and evenly wherever they are."""
@@ -114,7 +114,7 @@ class Options:
     """Of queries over instantaneous windows, how many tuples a second are to be expected of each stream, until they
     have been counted; None: a thousand, or what a recording has."""
     alpha: float | None = _within(None, _SHARE)
-    """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""
+    """From which load on 'adaptive' joins tuples early, in [0, 1); None: 0.3."""
 
     def least_retention(self, period: int = 0) -> int:
         """The retention that is stated, or else a minute, and not less than the period that quality is measured over.

@@ -38,7 +38,7 @@ class OrderingSeen:
     """SYNC or FILTER."""
     switches: int
     held_results: int
-    """Results that are made, and wait for their turn."""
+    """Results that are made, and wait to be emitted."""
     most_held_results: int
     load: float | None
     """The share of time that goes into tuples which have to wait; None where arrival times are not known."""

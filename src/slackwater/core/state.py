@@ -82,7 +82,7 @@ class Emission:
     """What one `advance` emitted, in timestamp order.
 
     `columns` are word arrays in the order the spec names them. `clock` is the largest stream clock when each result was
-    emitted. `multiplicity` says how many results a line stands for (1 each, unless results are only counted).
+    emitted. `multiplicity` says how many results a line represents (1 each, unless results are only counted).
     """
 
     ts: Words
@@ -124,13 +124,13 @@ class Observation(Value):
     ordering: OrderingSeen | None = field(default=None, metadata=over_shards(first))
     """How results are brought into order, where that is not always done in one way."""
     waited: float | None = field(default=None, metadata=over_shards(first))
-    """How long tuples waited for their turn on average, by arrival times, where these are known."""
+    """How long tuples waited to be processed, on average, by arrival times, where these are known."""
     rates: tuple[RatesSeen, ...] = field(default=(), metadata=over_shards(first))
     """What is in force in each join whose windows follow rates."""
     engines: EnginesSeen | None = None
     """Which engines compute a query over instantaneous windows."""
     memory: Memory | None = None
-    """What stands in the windows and can still be joined, and what it weighs."""
+    """What is in the windows and can still be joined, in tuples and bytes."""
     parts: tuple[PartitionClock, ...] = field(default=(), metadata=over_shards(first))
     """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None

@@ -4,7 +4,7 @@ Invariant: `closed[i][j]` is the least bound on `ts_i - ts_j` that follows from 
 all that was stated iff it keeps all of `closed`, and no bound of `closed` can be lowered. A graph may have several
 alternatives, as a path that may be walked in either direction has; then a combination keeps at least one of them.
 
-A bound between i and j is also kept by whoever keeps the bounds along any way from i to j, added up; this is why the
+A bound between i and j also holds for tuples that meet the bounds along any way from i to j, added up; this is why the
 shortest way counts. One window per stream, `W_j`, is the graph in which every `closed[i][j]` is `W_j`: the plain form.
 
 References: 002 §1 (Forms 1 to 3), §5.2 (missing windows), §5.2.1 (paths).

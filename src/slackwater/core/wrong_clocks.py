@@ -1,6 +1,6 @@
 """Partitions of a stream whose clocks are wrong: far ahead of most others of the same stream, or far behind them.
 
-Invariant: a partition is named only if its stream has at least three; of two nobody knows which is wrong.
+Invariant: a partition is named only if its stream has at least three; of two it is not known which is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plan as a picture: nodes as boxes, tuples going up from the sources at the bottom to the outputs on top.
 
 Invariant: every node is drawn once and every edge is an arrow to the one that reads; no two boxes overlap. What belongs
-to no node stands below.
+to no node is written below.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Placed:
 
 
 def placed(graph: PlanGraph) -> dict[str, Placed]:
-    """Where nodes stand: leaves side by side, every other node above the middle of what only it has brought in.
+    """Where nodes are drawn: leaves side by side, every other node above the middle of what only it has brought in.
 
     >>> a, b = (PlanNode(name, NodeKind.SOURCE, name) for name in "ab")
     >>> both = PlanNode("both", NodeKind.OUTPUT, "both", ("a", "b"))
@@ -73,7 +73,7 @@ def placed(graph: PlanGraph) -> dict[str, Placed]:
 
 
 def lines_of(node: PlanNode) -> list[str]:
-    """What stands in the box of a node: its label, and as much of its details as there is room for."""
+    """The text in the box of a node: its label, and as much of its details as there is room for."""
     label = node.label if node.engine == ROW else f"{node.label} [{node.engine} engine]"
     lines = wrap(label, LETTERS)
     for detail in node.details:

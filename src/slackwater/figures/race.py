@@ -1,4 +1,4 @@
-"""Ways of waiting over one stretch of time: recall, slack and latency, one line each.
+"""Ways of waiting over one period of time: recall, slack and latency, one line each.
 
 Invariant: every line is what was seen while the run went on; the target is a dashed line.
 """

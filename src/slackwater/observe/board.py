@@ -64,6 +64,6 @@ class Board:
             self._statuses[query] = replace(before, running=False, progress=progress)
 
     def statuses(self) -> list[Status]:
-        """All queries that were ever heard of, in the order of their names."""
+        """All queries that have ever reported, in the order of their names."""
         with self._lock:
             return [self._statuses[name] for name in sorted(self._statuses)]

@@ -1,4 +1,4 @@
-"""How late the tuples of each stream came since somebody last asked, in few logarithmic buckets.
+"""How late the tuples of each stream came since the last report, in few logarithmic buckets.
 
 Bucket 0 holds tuples without a delay, bucket 1 those up to EDGES[1], a millisecond, and each further one is half an
 octave wide: 64 buckets reach from a millisecond to more than a month.
@@ -61,7 +61,7 @@ class DelayTally:
         count_delays(EDGES, now, self._max_ahead, batch.stream, np.ascontiguousarray(batch.ts), self._counts)
 
     def note_counted(self, stream: int, clock: int, ts: Words, counts: Words) -> None:
-        """So many tuples of a stream had each of these event times, when its clock stood there; the first ones that
+        """Count tuples of a stream with these event times, when its clock had this value; the first ones that
         come together are put in order for free, and none of them is late."""
         late = np.zeros_like(ts) if clock == BEFORE_ALL else clock - ts
         buckets = np.minimum(np.searchsorted(EDGES, late), BUCKETS - 1)

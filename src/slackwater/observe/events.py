@@ -148,7 +148,7 @@ def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], Cond
         yield ("cap",), _warning("target_unreachable", "target_reachable_again", outlook.said, end, **numbers)
     for name, one in progress.streams.items():
         if one.idle:
-            said, end = f"stream {name} is idle: nobody waits for it", f"stream {name} is not idle any more"
+            said, end = f"stream {name} is idle: the query does not wait for it", f"stream {name} is not idle any more"
             yield ("idle", name), _warning("stream_idle", "stream_back", said, end, stream=name)
         rejected = sum(one.rejected.values())
         if rejected >= FEWEST_ROWS and one.rows and rejected > MOSTLY_REJECTED * one.rows:

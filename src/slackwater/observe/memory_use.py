@@ -1,4 +1,4 @@
-"""Memory over a run: what stands in the windows, looked at now and then.
+"""Memory over a run: what is in the windows, measured now and then.
 
 Invariant: where windows are large, four tuples come for every one that is looked at, so to know what it holds costs a
 run little. The last look is before the end of the input, which emits everything.
@@ -14,9 +14,9 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.core.values import as_json
 
 FEW = 4096
-"""So many tuples are looked at whenever there is an occasion; of more,"""
+"""So many tuples are measured whenever there is an occasion; of more,"""
 SELDOM = 4
-"""so many tuples must have come for each that is looked at."""
+"""so many tuples must have come for each that is measured."""
 
 
 class MemoryUse:
@@ -49,7 +49,7 @@ class MemoryUse:
         return tuples <= FEW or arrivals - self._looked_at >= SELDOM * tuples
 
     def note(self, memory: Memory, clock: int, arrivals: int) -> None:
-        """What stood in the windows when the largest clock was here and so many tuples had come."""
+        """What was in the windows when the largest clock was here and so many tuples had come."""
         self.begin(clock)
         weight = max(0, clock - self._since)
         self._since = max(self._since, clock)
@@ -61,7 +61,7 @@ class MemoryUse:
         self._last, self._looked_at = memory, arrivals
 
     def as_json(self, now: Memory | None) -> dict[str, Any]:
-        """What stands there now, the average and the largest of each number by itself, and how often it was looked."""
+        """What is there now, the average and the largest of each number by itself, and how often it was measured."""
         average = self._as_memory(lambda one: one.average(self._weight)) if self._weight else self._last
         reported = {"now": now or Memory(), "average": average, "peak": self._as_memory(lambda one: one.peak)}
         return {"samples": self._samples, **{name: as_json(one) for name, one in reported.items()}}

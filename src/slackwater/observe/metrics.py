@@ -167,7 +167,7 @@ METRICS: tuple[Told, ...] = (
         STREAM, lambda m: [((name,), _behind(m.clock, one.clock)) for name, one in m.streams.items()],
     ),
     _many(
-        "slackwater_stream_idle", GAUGE, "1 while nobody waits for a stream, because it is silent.",
+        "slackwater_stream_idle", GAUGE, "1 while the query does not wait for a stream, because it is silent.",
         STREAM, _streams(lambda one: float(one.idle)),
     ),
     _many(
@@ -191,7 +191,7 @@ METRICS: tuple[Told, ...] = (
         ("outcome",), lambda m: [((name,), float(getattr(m, name))) for name in ("in_time", "late", "filtered")],
     ),
     _many("slackwater_rejected_rows_total", COUNTER, "Rows that cannot be used, by reason.", ("reason",), _rejected),
-    _one("slackwater_held_tuples", GAUGE, "Tuples that wait for their turn.", lambda m: float(m.held)),
+    _one("slackwater_held_tuples", GAUGE, "Tuples that wait to be released.", lambda m: float(m.held)),
     _one("slackwater_results_total", COUNTER, "Results that were emitted.", lambda m: float(m.results)),
     _one("slackwater_state_rows", GAUGE, "Rows that stand in windows, or wait.", lambda m: float(m.state_rows)),
     _one("slackwater_state_bytes", GAUGE, "Bytes that stand in windows.", lambda m: float(m.state_bytes)),

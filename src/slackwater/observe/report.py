@@ -42,7 +42,7 @@ class SlackUse:
             self._since = clock
 
     def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
-        """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
+        """Changes of slack as (largest clock, slack from there on), and the largest clock now."""
         for at, slack in changes:
             self._until(at)
             self._slack = slack

@@ -42,7 +42,7 @@ class RunStatistics:
         self.slowest.note(clocks)
 
     def note_memory(self, memory: Callable[[], Memory], clock: int, arrivals: int) -> None:
-        """Look at what stands in the windows, where enough has come since the last time."""
+        """Measure what is in the windows, where enough has come since the last time."""
         if self.memory.due(arrivals):
             self.memory.note(memory(), clock, arrivals)
 

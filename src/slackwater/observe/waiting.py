@@ -1,13 +1,13 @@
 """Where waiting comes from: slack, the slowest stream, the epoch. One definition for every runtime.
 
-A result with timestamp t is emitted when the largest clock stands at C, so it has waited C - t. Of that
+A result with timestamp t is emitted when the largest clock is C, so it has waited C - t. Of that
 
 - **slack** is the slack in force, K, or all of it where that is less: until the largest clock was at t + K;
 - **slowest stream** is the time from there on until the clock of the slowest stream was at t + K as well, which takes
   its next tuple;
 - **epoch** is the rest, until the epoch ended; nothing where every tuple is emitted by itself.
 
-Inside of an epoch nobody looks at clocks. They are taken to move evenly: a result that lies half way between where the
+Clocks are not read inside an epoch. They are taken to move evenly: a result that lies half way between where the
 watermark was before and where it is now was ready half an epoch before its end. Of several epochs at once only averages
 are known, and a result is taken to have been ready half an epoch before.
 
@@ -38,7 +38,7 @@ FAR_MORE = 2
 
 def parts_of(waits: Words, force: InForce) -> tuple[Words, Words, Words]:
     """How much of each wait is slack, waiting for the slowest stream, and waiting for the epoch to end."""
-    # Where clocks follow the crowd, a result may be a little ahead of them.
+    # Where clocks follow a vote, a result may be a little ahead of them.
     slack = np.minimum(force.slack, np.maximum(waits, 0))
     rest = waits - slack
     epoch = np.minimum(_ready(waits, force), np.maximum(rest, 0))

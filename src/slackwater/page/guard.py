@@ -1,7 +1,7 @@
 """Who may look at a page or at metrics, and who may move a target.
 
 Invariant: without a token only this machine is answered, and only under a name of its own, so that no other page in the
-same browser can ask. With a token nobody is answered who does not know it. Every answer forbids the browser to load
+same browser can ask. With a token only requests that have it are answered. Every answer forbids the browser to load
 anything from elsewhere.
 """
 
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine and nobody else's.
+    """Whether an address is that of this machine alone.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "10.0.0.7", "example.org")]
     [True, True, True, False, False, False]
@@ -61,7 +61,7 @@ def check_address(what: str, host: str, token: str | None) -> None:
 
 
 class Guard:
-    """Answers whoever may not come in; passes all others on."""
+    """Refuses requests that may not come in; passes all others on."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app, self._token = app, token

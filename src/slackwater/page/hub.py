@@ -1,7 +1,7 @@
 """Where the progress of queries comes together: they publish it, pages and the history read it.
 
 Invariant: publishing is a few operations on a list and a line in a file, whoever reads; a reader takes what is new
-since it last looked, and one that is slow costs nobody anything. Memory is bounded by the queries, not by time.
+since it last looked, and one that is slow delays no other. Memory is bounded by the queries, not by time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.page.history import HistoryFile, Recorded
 from slackwater.page.thinning import MOST, Thinned
 
 RECENT = 64
-"""So much progress is kept as it was published, for pages that are open; one that is further behind begins anew."""
+"""So much progress is retained as it was published, for pages that are open; one that is further behind begins anew."""
 SetTarget = Callable[[str], None]
 
 
@@ -118,7 +118,7 @@ class Hub:
         return self._all
 
     def since(self, number: int) -> tuple[int, list[str]] | None:
-        """The progress after this one; None where some of it is no longer kept as it was."""
+        """The progress after this one; None where some of it is no longer retained as it was."""
         with self._lock:
             if number < self._number - len(self._recent):
                 return None

@@ -22,7 +22,7 @@ from slackwater.page.serving import HOST, Served, metrics_route
 
 STATIC = Path(__file__).parent / "static"
 PORT = 8470
-"""Where a page is served if nobody says otherwise; if that port is taken, on any that is free."""
+"""The port of a page by default; if it is taken, any that is free."""
 EVERY = 0.2
 """Seconds from one look for new snapshots to the next, for each of a FEW pages; where more are open, each looks less
 often, so that all of them together cost no more."""
@@ -95,7 +95,7 @@ def _asked(body: bytes) -> tuple[str, str]:
 
 
 async def _events(hub: Hub, control: bool, listeners: set[object]) -> AsyncIterator[str]:
-    """Everything that is remembered, then what is new, for as long as somebody listens."""
+    """Everything that is remembered, then what is new, for as long as the page listens."""
     me = object()
     listeners.add(me)
     try:

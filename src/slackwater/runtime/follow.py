@@ -73,7 +73,7 @@ class Following:
     _polled: list[_Polled] = field(default_factory=list)
 
     def look(self) -> None:
-        """See which queries were dropped from their sets meanwhile."""
+        """Report which queries were dropped from their sets meanwhile."""
         for one in self._polled:
             one.drop()
 
@@ -153,7 +153,7 @@ class _Polled:
             reader.expect(called, plan=drawn(plan), set_target=_setter(source, own))
 
     def run(self, stopped: threading.Event) -> None:
-        """Until it has ended, or nobody follows any more."""
+        """Poll until it has ended, or is no longer followed."""
         over: str | bool = False
         while not over and not stopped.wait(POLLED):
             over = self._source.over()

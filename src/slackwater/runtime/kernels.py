@@ -30,8 +30,8 @@ def query_for(
     make_release: MakeRelease = Release,
     panes: PaneReader | None = None,
 ) -> QueryKernel:
-    """The same without a clock guard, perhaps behind a release that somebody else makes; an aggregate may read panes
-    that are kept for several."""
+    """The same without a clock guard, perhaps behind a release that its caller makes; an aggregate may read panes that
+    are kept for several."""
     spec, operator, controller = _built(plan, epochs, codebook, panes)
     return QueryKernel(spec, operator, controller, _terms(plan, epochs), make_release)
 

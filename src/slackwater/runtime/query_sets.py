@@ -24,7 +24,7 @@ from slackwater.sources.codebook import Codebook
 
 
 class QuerySetKernel(QuerySet):
-    """The kernel of planned queries: `plan` says where each of them stands now.
+    """The kernel of planned queries: `plan` has the domain of each of them now.
 
     `unguarded`: the runtime judges poisoned clocks itself. `remembers`: see `QuerySet`; without it `set_target` is done
     by restoring another kernel.
@@ -58,7 +58,7 @@ class QuerySetKernel(QuerySet):
         return build
 
     def add(self, name: str, plan: PhysicalPlan) -> None:
-        """A query that begins now. Whoever feeds this kernel goes by the new `plan` from now on."""
+        """A query that begins now. Its feeder reads the new `plan` from now on."""
         self.plan = self.plan.with_query(name, plan)
         self._start(name)
 

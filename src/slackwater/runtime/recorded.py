@@ -33,7 +33,7 @@ Tick = Callable[[], None]
 
 
 def no_tick() -> None:
-    """Nobody watches."""
+    """Does nothing, for a run that nothing watches."""
 
 
 class RecordedRun(Watchable):
@@ -57,7 +57,7 @@ class RecordedRun(Watchable):
 
     @abstractmethod
     def warm_up(self) -> None:
-        """Have everything compiled before time is measured."""
+        """Compile everything before time is measured."""
 
     @abstractmethod
     def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
@@ -121,7 +121,7 @@ class RecordedRun(Watchable):
             self._news.append(news)
 
     def take_news(self) -> list[str]:
-        """What is to be said while it runs, since the last call."""
+        """Sentences to print while it runs, since the last call."""
         news, self._news = self._news, []
         return news
 

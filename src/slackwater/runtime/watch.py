@@ -27,7 +27,7 @@ def watch(
     control: bool = False,
     history: str | os.PathLike[str] | None = None,
 ) -> Page:
-    """Serve a live page of running queries; its address is printed, and stands in `.address`.
+    """Serve a live page of running queries; its address is printed, and is `.address`.
 
     Takes what `slackwater.start`, `slackwater.queries(...).start`, `slackwater.live` or `writeStream...start()` gives.
     It is served to this machine alone; any other `host` needs a `token`, by default that of SLACKWATER_PAGE_TOKEN. With

@@ -24,7 +24,7 @@ Publish = Callable[[QueryProgress], None]
 EVERY = 0.1
 """Seconds from one progress to the next, at least."""
 SHARE = 150
-"""So many times what making progress cost passes before the next one."""
+"""The next progress is made after so many times what this one took."""
 
 
 def progress_of(plan: PhysicalPlan, kernel: QueryKernel, codebook: Codebook, names_parts: bool = True) -> QueryProgress:

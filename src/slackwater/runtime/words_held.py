@@ -4,7 +4,7 @@ This is how a codebook learns which texts are still needed. It looks at every ar
 rather than ask each piece of state for its codes: a piece that is forgotten, or added later, cannot lose a text then.
 The price is that a word which is not a code any more, in a record that is free, keeps its text a little longer.
 
-Invariant: a number that a state can emitted or write is among the words; nothing is changed.
+Invariant: every number that a state can emit or write is among the words; nothing is changed.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def fetched(what: str, artifacts: Sequence[str], transitive: bool = False) -> Pa
             said = [line for line in done.stdout.splitlines() if "ERROR" in line] or [done.stderr.strip() or "nothing"]
             raise UnavailableError(f"Maven cannot fetch {artifacts[0]}: {said[0][:300]}")
         try:
-            # Whoever looks for the folder sees all of it or nothing.
+            # Another process sees all of the folder or nothing.
             (Path(temporary) / "jars").rename(folder)
         except OSError:
             if not folder.is_dir():
@@ -125,7 +125,7 @@ def _pom(artifacts: Sequence[str], transitive: bool) -> str:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

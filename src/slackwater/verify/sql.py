@@ -90,7 +90,7 @@ _FUNCTIONS = {
 
 
 class Renderer:
-    """Renders the expressions of one query; the schemas say where each column stands.
+    """Renders the expressions of one query; the schemas have the position of each column.
 
     >>> import pyarrow as pa
     >>> from slackwater.core.schema import Field

@@ -99,7 +99,7 @@ def _everyday_delays(rng: np.random.Generator, run: Integers, profile: Profile) 
 
 
 def _add_episodes(rng: np.random.Generator, delay: Floats, clock: Integers, duration_ms: int, profile: Profile) -> None:
-    """Overwrite stretches of `delay`: a backlog arrives oldest first, so its delays shrink while it drains."""
+    """Overwrite pieces of `delay`: a backlog arrives oldest first, so its delays shrink while it drains."""
     if not len(delay) or not profile.episodes:
         return
     floor, ceiling = min(EPISODE_FLOOR_MS, profile.max_delay_ms), 0.95 * profile.max_delay_ms
@@ -112,5 +112,5 @@ def _add_episodes(rng: np.random.Generator, delay: Floats, clock: Integers, dura
     firsts = np.minimum(np.searchsorted(clock, starts), len(delay) - 1)
     # The deepest episode comes last, so that none overwrites its largest delay.
     for first, length, depth in reversed(list(zip(firsts, lengths, depths, strict=True))):
-        stretch = delay[first : first + length]
-        stretch[:] = depth * np.linspace(1.0, 0.2, length)[: len(stretch)]
+        piece = delay[first : first + length]
+        piece[:] = depth * np.linspace(1.0, 0.2, length)[: len(piece)]

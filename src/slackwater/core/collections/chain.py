@@ -1,7 +1,7 @@
 """Chains in the order of time: doubly linked lists through columns of an array, for compiled loops.
 
 The links of an entry stand side by side in two columns of its line, from `column` on: the older neighbour, then the
-newer one. So one entry may be in several chains. Whoever owns a chain keeps its ends.
+newer one. So one entry may be in several chains. The owner of a chain holds its ends.
 
 Invariant: along `NEWER` times never go down; of two entries with one time, the one put in last is the newer.
 """

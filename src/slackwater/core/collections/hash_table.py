@@ -38,7 +38,7 @@ def mixed(a: int, b: int) -> int:
 
 @inner
 def slot_for(stops: Stops, table: Any, hashed: int, slots: int, a: int, b: int) -> int:
-    """The slot of what (a, b) stands for, or the free one where it would go; `stops(table, slot, a, b)` decides."""
+    """The slot of what (a, b) identifies, or the free one where it would go; `stops(table, slot, a, b)` decides."""
     at = hashed & (slots - 1)
     while not stops(table, at, a, b):
         at = (at + 1) & (slots - 1)

@@ -1,7 +1,7 @@
 """A binary min-heap over arrays, for compiled loops.
 
-Entries lie by (key, tie); `item` is what an entry stands for. One array may serve as two or as all three of them: a
-heap of bare keys is `Heap(keys, keys, keys)`, one whose keys are all different `Heap(keys, items, items)`. Whoever owns
+Entries lie by (key, tie); `item` is what an entry represents. One array may serve as two or as all three of them: a
+heap of bare keys is `Heap(keys, keys, keys)`, one whose keys are all different `Heap(keys, items, items)`. The owner of
 a heap keeps its size.
 
 Invariant: no entry is less than the one above it, so the least is at index 0. Entries with one key leave in the order

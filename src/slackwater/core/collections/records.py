@@ -49,7 +49,7 @@ def give_back(records: Words, counts: Words, free: int, used: int, r: int) -> No
 
 @inner
 def find(same: Same, records: Words, buckets: Words, line: int, bucket: int, table: Any, a: Any, b: Any, i: int) -> int:
-    """The record of a bucket that stands for (a, b, i), by `same(table, record, a, b, i)`; or NONE."""
+    """The record of a bucket that holds (a, b, i), by `same(table, record, a, b, i)`; or NONE."""
     r = buckets[line, bucket]
     while r != NONE and not same(table, r, a, b, i):
         r = records[r, CHAIN]

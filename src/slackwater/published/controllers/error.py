@@ -42,7 +42,7 @@ from slackwater.quality.error.threshold import Thresholds
 from slackwater.quality.error.windows import WatchesWindows, WindowLosses
 
 WARM_UP = SECOND
-"""L_warmup; the documents leave its length open. What is emit out meanwhile is let without slack."""
+"""L_warmup; the documents leave its length open. What is emitted meanwhile is emitted without slack."""
 
 
 MOST_DELAYS = 2**17

@@ -1,9 +1,8 @@
 """A running query in this process: a program pushes arrivals into it, and asks it for the next time step.
 
 Invariant: what is pushed together is one epoch, put in order for free; pushes of several threads arrive one after the
-other. Every row pushed is counted, and late and rejected ones can be had. The clock on the wall says which streams are
-silent. What is answered hangs on it only where the query asks for arrival times: with an idle timeout, or windows
-BY ARRIVAL.
+other. Every row pushed is counted, and late and rejected ones can be had. The wall clock says which streams are silent.
+Results depend on it only where the query asks for arrival times: with an idle timeout, or windows BY ARRIVAL.
 """
 
 from __future__ import annotations
@@ -197,13 +196,13 @@ class LiveQuery(Handle[Emission]):
                 self._codebook.sweep(words_held(self._kernel, self._fresh, self._side_output.pieces))
 
     def _foretell(self) -> None:
-        """Say so when the target cannot be met, or can be again."""
+        """Warn when the target cannot be met, or can be again."""
         news = self._statistics.news(self._kernel.outlook())
         if news is not None:
             warnings.warn(news, stacklevel=3)
 
     def _weigh(self) -> None:
-        """Note what stands in the windows, where enough has come since the last time."""
+        """Measure what is in the windows, where enough has come since the last time."""
         self._statistics.note_memory(self._kernel.memory, self._source_clocks.largest, sum(self._pushed.values()))
 
     def _taken_in(self, source: str, table: pa.Table, now: int) -> Batch:

@@ -1,4 +1,4 @@
-"""A query that a program pushes rows into, as somebody sees it who watches.
+"""A query that a program pushes rows into, as it is watched.
 
 Invariant: it is looked at only while its lock is held, by the thread that has pushed; its delays are counted from when
 it is first watched.

@@ -128,7 +128,7 @@ class QueryOfSet(RecordedRun):
         return super().watch(name, publish)
 
     def note_delays(self, batch: Batch) -> None:
-        """Arrivals of the domain of this query, where somebody watches."""
+        """Count the delays of arrivals of its domain, where the query is watched."""
         if self._delays is not None:
             self._delays.note(batch, self._owner.clocks_of(self.name))
 
@@ -201,7 +201,7 @@ class LocalQueries:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is odd about the order of arrival."""
+        """What is unusual about the order of arrival."""
         return tuple(self.reading.notes)
 
     @property

@@ -141,7 +141,7 @@ class LocalRun(RecordedRun):
         return replace(progress_of(self.plan, self._kernel, self.replay.codebook), delays=delays)
 
     def _look(self) -> None:
-        """See whether the target can be met, and what stands in the windows; this is no work of the query."""
+        """Note whether the target can be met, and what is in the windows; this is no work of the query."""
         self._note_outlook(self._kernel.outlook())
         self._statistics.note_memory(self._kernel.memory, max(self._kernel.release.clocks), self._done)
         if self._watcher is not None:

@@ -25,7 +25,7 @@ REDRAWN = 0.5
 
 
 class LiveView:
-    """Shows itself where it stands last in a cell, and is drawn anew there while queries run; `live_view` makes one."""
+    """Shows itself where it is the last value of a cell, and is redrawn while queries run; `live_view` makes one."""
 
     def __init__(self) -> None:
         self._seen: dict[str, Thinned] = {}

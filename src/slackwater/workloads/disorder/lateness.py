@@ -78,7 +78,7 @@ def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: in
 
 
 def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, longest: float = 60.0) -> Delay:
-    """A share of the sources loses its link once in each stretch of `every`, each for itself, and keeps what it has.
+    """A share of the sources loses its link once in each period of `every`, each for itself, and keeps what it has.
 
     When a source is back, it sends its backlog at once.
     """
@@ -88,11 +88,11 @@ def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, lo
             raise UsageError("sources are offline for 0 < shortest <= longest <= every seconds")
         held = np.zeros(len(sent.at))
         flaky = np.unique(sent.source[sent.some_sources(rng, share)])
-        stretches = np.arange(1 + int(np.max(sent.at, initial=0) / every))
+        periods = np.arange(1 + int(np.max(sent.at, initial=0) / every))
         for source in flaky:
             mine = np.flatnonzero(sent.source == source)
-            lasts = rng.uniform(shortest, longest, len(stretches))
-            begins = every * stretches + rng.random(len(stretches)) * (every - lasts)
+            lasts = rng.uniform(shortest, longest, len(periods))
+            begins = every * periods + rng.random(len(periods)) * (every - lasts)
             held[mine] = _until_the_end(sent.at[mine], begins, lasts)
         return held
 
@@ -100,7 +100,7 @@ def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, lo
 
 
 def _until_the_end(at: Floats, begins: Floats, lasts: Floats) -> Floats:
-    """How long it is to the end of the stretch that a time lies in; 0 outside. `begins` is sorted."""
+    """How long it is to the end of the period that a time lies in; 0 outside. `begins` is sorted."""
     nth = np.searchsorted(begins, at, side="right") - 1
     ends = begins[nth] + lasts[nth]
     return np.where((nth >= 0) & (at < ends), ends - at, 0.0)

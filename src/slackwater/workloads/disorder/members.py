@@ -37,7 +37,7 @@ class Kind(Enum):
     ALIKE = "alike"
     """Delays before and after are drawn alike: what was learnt holds."""
     CHANGING = "changing"
-    """Delays change: the first time nobody can know, the next time one can."""
+    """Delays change: the first time cannot be known, the next one can."""
     WRONG_CLOCKS = "wrong clocks"
     """Delays are alike, but some tuples say a time that cannot be right; the others should not suffer."""
 
@@ -155,7 +155,7 @@ def zoo(name: str, seed: int = 0, minutes: float = USUAL_MINUTES) -> Workload:
     """Streams `a` and `b` with the disorder of that member, and two questions: a join (`query`), a sum (`further`).
 
     Rows are `ts` (ms, as the source says), `arrival`, `key`, `v` (above 0), `source` (a device), `sent` (ms, when it
-    really happened) and `moment` (ms, when it arrived). Queries should not look at `sent`: nobody has it in life.
+    really happened) and `moment` (ms, when it arrived). Queries should not read `sent`: real streams do not have it.
 
     >>> workload = zoo("heavy_tail", minutes=0.5)
     >>> workload.streams["a"].column_names
