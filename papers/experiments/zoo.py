@@ -23,7 +23,7 @@ from papers.experiments.stages import Stage
 from papers.experiments.sweep import CLAIRVOYANT, Row, Trial
 from papers.experiments.zoo_pictures import pictures
 from papers.experiments.zoo_runs import CONFIDENCE, MINUTES, PERIOD_S, SCHEDULE, ZooTrial
-from slackwater.workloads.disorder import ZOO, Kind
+from slackwater.workloads.disorder import ZOO, DisorderKind
 
 RECALLS, ERRORS = (0.9, 0.95, 0.99), (0.01, 0.05)
 EPOCHS_MS = (0, 1000)
@@ -32,7 +32,7 @@ OURS = "steady"
 PUBLISHED = ("model", "pd")
 TWO_G_MS = 20
 """Two granularities."""
-LEAST = {Kind.ALIKE: (0.97, 0.90), Kind.WRONG_CLOCKS: (0.97, 0.90), Kind.CHANGING: (0.95, None)}
+LEAST = {DisorderKind.ALIKE: (0.97, 0.90), DisorderKind.WRONG_CLOCKS: (0.97, 0.90), DisorderKind.CHANGING: (0.95, None)}
 """Φ(.99Γ) and Φ(Γ) of joins, by kind."""
 PLAIN = "exponential"
 """The member that those with wrong clocks are when their clocks are right."""
@@ -78,7 +78,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     found = []
     for epoch_ms in EPOCHS_MS:
         release = f"epochs of {epoch_ms} ms" if epoch_ms else "tuple release"
-        found += [claim for kind in Kind for claim in _of_kind(pick(mine, value=epoch_ms), kind, release)]
+        found += [claim for kind in DisorderKind for claim in _of_kind(pick(mine, value=epoch_ms), kind, release)]
     for what, asked in (("recall", _joins(mine)), ("share of sums", _sums(mine))):
         near = _numbers(asked, "off", lambda x: x <= 0.01)
         found.append(_claim(f"reported and true {what} differ by .01 at most", near, max))
@@ -89,7 +89,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return found
 
 
-def _of_kind(rows: Sequence[Row], kind: Kind, release: str) -> Iterator[Claim]:
+def _of_kind(rows: Sequence[Row], kind: DisorderKind, release: str) -> Iterator[Claim]:
     mine = [row for row in rows if _kind(row) is kind]
     phi99, phi = LEAST[kind]
     where = f"{release}, {kind.value}"
@@ -99,8 +99,8 @@ def _of_kind(rows: Sequence[Row], kind: Kind, release: str) -> Iterator[Claim]:
         yield _claim(f"{where}: Φ(Γ) is {phi:g} or more", _numbers(joins, "phi", lambda x: x >= phi), min)
     enough = CONFIDENCE if phi is not None else 0.99 * CONFIDENCE
     yield _claim(f"{where}: Φ(ε) of sums is {enough:.2g} or more", _numbers(sums, "phi", lambda x: x >= enough), min)
-    times = 1.0 if kind is Kind.CHANGING else 1.5
-    bound = f"{times:g} times the best constant's" + ("" if kind is Kind.CHANGING else " + 2 g")
+    times = 1.0 if kind is DisorderKind.CHANGING else 1.5
+    bound = f"{times:g} times the best constant's" + ("" if kind is DisorderKind.CHANGING else " + 2 g")
     yield _claim(
         f"{where}: latency is at most {bound}",
         [
@@ -111,8 +111,8 @@ def _of_kind(rows: Sequence[Row], kind: Kind, release: str) -> Iterator[Claim]:
     )  # fmt: skip
 
 
-def _allowed(row: Row, times: float, kind: Kind) -> float:
-    return times * float(row["constant_ms"]) + (0 if kind is Kind.CHANGING else TWO_G_MS)
+def _allowed(row: Row, times: float, kind: DisorderKind) -> float:
+    return times * float(row["constant_ms"]) + (0 if kind is DisorderKind.CHANGING else TWO_G_MS)
 
 
 def _as_without(rows: Sequence[Row]) -> Claim:
@@ -121,7 +121,7 @@ def _as_without(rows: Sequence[Row]) -> Claim:
     found = []
     for row in rows:
         beside = plain.get(_case(row))
-        if _kind(row) is Kind.WRONG_CLOCKS and beside is not None:
+        if _kind(row) is DisorderKind.WRONG_CLOCKS and beside is not None:
             more = row["latency_ms"] / max(beside["latency_ms"], 1e-9)
             holds = row["latency_ms"] <= 1.1 * beside["latency_ms"] + TWO_G_MS and row["phi"] >= beside["phi"] - 0.02
             found.append(Held(row, more, holds))
@@ -155,7 +155,7 @@ def _member(row: Row) -> str:
     return str(row["workload"]).removeprefix("zoo/")
 
 
-def _kind(row: Row) -> Kind:
+def _kind(row: Row) -> DisorderKind:
     return ZOO[_member(row)].kind
 
 

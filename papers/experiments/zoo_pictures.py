@@ -23,7 +23,7 @@ from papers.experiments.figures import STYLES, claimed, finish
 from papers.experiments.sweep import CLAIRVOYANT, Row
 from papers.experiments.zoo_runs import MINUTES, SCHEDULE
 from slackwater.workloads import EPOCH_MS, Workload
-from slackwater.workloads.disorder import ZOO, Kind, Member, zoo
+from slackwater.workloads.disorder import ZOO, DisorderKind, ZooMember, zoo
 
 DOTS = 3000
 LEAST_S = 0.005
@@ -44,7 +44,7 @@ def pictures(rows: Sequence[Row]) -> Mapping[str, Figure]:
     return found
 
 
-def _picture(member: Member, rows: Sequence[Row]) -> Figure:
+def _picture(member: ZooMember, rows: Sequence[Row]) -> Figure:
     figure = Figure(figsize=(9.0, 6.0), layout="constrained")
     figure.suptitle(f"{member.name.replace('_', ' ')}: {member.says}", fontsize=11, fontweight="bold")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -66,7 +66,7 @@ def _picture(member: Member, rows: Sequence[Row]) -> Figure:
     slacks_s = [slack / 1000 for row in rows for _, slack in row.get("slack_over_time", [])]
     above.set_ylim(top=min(max([100.0, *(2 * slack for slack in slacks_s)]), MOST_S))
     claimed(below, TARGET, f"asked for: {TARGET:g}")
-    known = MINUTES * member.known_after + (1 if member.kind is Kind.CHANGING else 0)
+    known = MINUTES * member.known_after + (1 if member.kind is DisorderKind.CHANGING else 0)
     below.axvspan(0, known, color="#999999", alpha=0.15, label="not judged")
     lowest = min([0.9, *(value for row in rows for _, value in row.get("quality_over_time", []))])
     below.set_ylim(max(-0.02, lowest - 0.02), 1.005)
@@ -75,13 +75,13 @@ def _picture(member: Member, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def draw_delays(axes: Axes, member: Member, workload: Workload) -> None:
+def draw_delays(axes: Axes, member: ZooMember, workload: Workload) -> None:
     """Tuples of stream b as dots: when they happened, and how long they took."""
     table = workload.streams["b"]
     some = np.linspace(0, table.num_rows - 1, min(DOTS, table.num_rows)).astype(np.int64)
     ts, sent, moment = (table[name].to_numpy()[some] for name in ("ts", "sent", "moment"))
     # A clock that drifts is wrong by a little, and so is the time that the tuple seems to take.
-    drifts = member.kind is not Kind.WRONG_CLOCKS
+    drifts = member.kind is not DisorderKind.WRONG_CLOCKS
     at, took = (sent - EPOCH_MS) / 60_000, (moment - (ts if drifts else sent)) / 1000
     wrong = np.zeros(len(ts), np.bool_) if drifts else ts != sent
     axes.plot(at[~wrong], np.maximum(took[~wrong], LEAST_S), color="#5b7083", **DOT)
@@ -117,7 +117,7 @@ def write_small(folder: Path) -> None:
     for name, member in ZOO.items():
         figure = Figure(figsize=(6.0, 1.7), layout="constrained")
         axes, workload = figure.subplots(), zoo(name, 0, MINUTES)
-        if member.kind is Kind.WRONG_CLOCKS:
+        if member.kind is DisorderKind.WRONG_CLOCKS:
             draw_seen(axes, workload)
             finish(axes, "", "minutes", "age on arrival")
         else:

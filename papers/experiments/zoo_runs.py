@@ -41,7 +41,7 @@ from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from slackwater.workloads import EPOCH_MS
-from slackwater.workloads.disorder import ZOO, Kind, Member
+from slackwater.workloads.disorder import ZOO, DisorderKind, ZooMember
 from slackwater.workloads.workload import Floats, Integers
 
 WITHIN_MS = 2_000
@@ -77,7 +77,7 @@ class Answer:
         return sum(self.waited_ms.values()) / max(sum(self.drain.values()), 1.0)
 
 
-def member_of(stage: Stage) -> Member:
+def member_of(stage: Stage) -> ZooMember:
     """The kind of disorder that a stage is about."""
     return ZOO[stage.workload.removeprefix("zoo/")]
 
@@ -85,7 +85,7 @@ def member_of(stage: Stage) -> Member:
 def run(stage: Stage, clause: str, options: str = "", without_wrong: bool = False) -> Answer:
     """Run the question of a stage with a target, the way of `slackwater run`."""
     streams = _right(stage) if without_wrong else _marked(stage)
-    told_apart = stage.joins and not without_wrong and member_of(stage).kind is Kind.WRONG_CLOCKS
+    told_apart = stage.joins and not without_wrong and member_of(stage).kind is DisorderKind.WRONG_CLOCKS
     question = stage.query
     if told_apart:
         question = f"SELECT a.wrong AS one, b.wrong AS other {question[question.index('FROM') :]}"
@@ -146,7 +146,7 @@ def _minutes(stage: Stage) -> float:
 def _marked_of(stage: Stage) -> Streams:
     """The streams; where clocks are wrong, a column says whose, and their values are 0."""
     streams = stage.streams.streams
-    if member_of(stage).kind is not Kind.WRONG_CLOCKS:
+    if member_of(stage).kind is not DisorderKind.WRONG_CLOCKS:
         return streams
     found = {}
     for name, table in streams.items():
@@ -164,7 +164,7 @@ def _marked(stage: Stage) -> Streams:
 def _right(stage: Stage) -> Streams:
     """The streams without tuples whose clocks are wrong."""
     streams = _marked(stage)
-    if member_of(stage).kind is not Kind.WRONG_CLOCKS:
+    if member_of(stage).kind is not DisorderKind.WRONG_CLOCKS:
         return streams
     return {name: table.filter(pa.array(_wrong(table) == 0)) for name, table in streams.items()}
 
@@ -209,7 +209,7 @@ def judged_from(stage: Stage) -> float:
     Where delays are alike that is the first minute. Where they change, a period must begin after the first event.
     """
     member, length = member_of(stage), 60 * _minutes(stage)
-    period = PERIOD_S if stage.joins and member.kind is Kind.CHANGING else 0
+    period = PERIOD_S if stage.joins and member.kind is DisorderKind.CHANGING else 0
     return member.known_after * length + period
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import UsageError
 from slackwater.workloads.motion import TEAM_SIZE, play
-from slackwater.workloads.profiles import Profile, disordered_times
+from slackwater.workloads.profiles import DelayProfile, disordered_times
 from slackwater.workloads.soccer import MOTION, TEAM, players_of
 from slackwater.workloads.workload import EPOCH_MS, Workload, generator
 
@@ -25,20 +25,20 @@ class _Published:
 
     duration_ms: int
     tuples: int
-    profile: Profile
+    profile: DelayProfile
 
 
 _VELOCITIES = {
     1: _Published(
         980_000,
         544_223,
-        Profile(313_405, 313_405 - 261_426, 4_490, peak_at=0.52, episodes=20, backlog=40, second_half_share=0.8),
+        DelayProfile(313_405, 313_405 - 261_426, 4_490, peak_at=0.52, episodes=20, backlog=40, second_half_share=0.8),
     ),
     # Max-K-slack waited 17.3 s on average here, so the largest delay must have come almost at once.
     2: _Published(
         1_400_000,
         559_211,
-        Profile(279_337, 279_337 - 231_260, 16_950, peak_at=0.02, episodes=80, backlog=35, typical_delay_ms=18.0),
+        DelayProfile(279_337, 279_337 - 231_260, 16_950, peak_at=0.02, episodes=80, backlog=35, typical_delay_ms=18.0),
     ),
 }
 

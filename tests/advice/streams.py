@@ -10,9 +10,9 @@ import pyarrow as pa
 
 import slackwater as sw
 from slackwater.advice.any_join import EnumeratedJoin
+from slackwater.advice.arrivals import history_of
 from slackwater.advice.equi_join import KeyedJoin, keys_of
-from slackwater.advice.history import history_of
-from slackwater.advice.over import Asked, advise_over
+from slackwater.advice.over import AdviceRequest, advise_over
 from slackwater.advice.tally import Tally, grid_of
 from slackwater.cli.verify import judge_run
 from slackwater.core.time import SECOND
@@ -59,7 +59,7 @@ def kept_by_runs(query: str, tables: Tables, epochs: sw.Epochs, slacks: Sequence
 def advised(query: str, tables: Tables, epochs: sw.Epochs, **asked: Any) -> sw.Advice:
     """The advice, with all slacks looked at."""
     bound = bind_to_tables(query, tables, "ts").query
-    return advise_over(bound, tables, "ms", Asked(epochs, tuple(1000 * k for k in SLACKS), **asked))
+    return advise_over(bound, tables, "ms", AdviceRequest(epochs, tuple(1000 * k for k in SLACKS), **asked))
 
 
 def both_ways(query: str, tables: Tables, epochs: sw.Epochs) -> tuple[Tally, Tally]:

@@ -15,7 +15,7 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.waiting import Waiting
-from slackwater.page.history import Recorded
+from slackwater.page.history import RecordedHistory
 from slackwater.page.hub import Hub
 from slackwater.page.server import Page
 from tests.page.made import Game, made, playing
@@ -131,7 +131,7 @@ def test_an_ended_query_stays_with_its_last_numbers_when_the_server_has_stopped(
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[Page]:
     snapshots = [made(name, batch) for name in ("first", "second") for batch in range(1, 60)]
-    with Page(Hub.of_recorded(Recorded({"first": None, "second": None}, snapshots)), port=0) as served:
+    with Page(Hub.of_recorded(RecordedHistory({"first": None, "second": None}, snapshots)), port=0) as served:
         yield served
 
 
@@ -216,7 +216,7 @@ CHARTS = """async (frames) => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_stay_and_fit_while_the_window_changes(browser: Any, scheme: str) -> None:
     snapshots = [progress(n, waited=120_000, quality=measured(0.96)) for n in range(1, 30)]
-    with Page(Hub.of_recorded(Recorded({"q": None}, snapshots)), port=0) as served:
+    with Page(Hub.of_recorded(RecordedHistory({"q": None}, snapshots)), port=0) as served:
         looked = Looked(browser, served.address, width=1200, scheme=scheme)
         playwright.expect(looked.page.locator(".chart canvas")).to_have_count(3, timeout=SOON)
         for width in (360, 1200, 700):
@@ -230,7 +230,7 @@ def test_charts_stay_and_fit_while_the_window_changes(browser: Any, scheme: str)
 def test_the_quality_chart_shows_the_worst_there_was(browser: Any) -> None:
     worst = {7: measured(0.04, 0.9), 8: measured(0.96, 0.02)}
     snapshots = [progress(n, quality=worst.get(n, measured(0.96, 0.9))) for n in range(1, 30)]
-    with Page(Hub.of_recorded(Recorded({"q": None}, snapshots)), port=0) as served:
+    with Page(Hub.of_recorded(RecordedHistory({"q": None}, snapshots)), port=0) as served:
         looked = Looked(browser, served.address)
         heights = looked.page.evaluate(
             """async () => {

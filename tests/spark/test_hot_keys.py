@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
-from slackwater.observe.views import History
+from slackwater.observe.views import ProgressHistory
 from slackwater.runtime.spark.members import KeyGroups, member
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.state.hot_keys import FEWEST, LEAST_SHARE, MOST, SAMPLE
@@ -69,7 +69,7 @@ def test_a_key_with_most_tuples_is_named_with_its_share_and_its_shard(tmp_path: 
     assert sum(seen.shares) == pytest.approx(1)
     assert seen.shares[hot.shard] == max(seen.shares) > share
     assert seen.imbalance == pytest.approx(4 * max(seen.shares))
-    text = str(History((seen,)))
+    text = str(ProgressHistory((seen,)))
     assert f"the busiest of 4 shards had {max(seen.shares):.0%} of the tuples" in text
     assert "name = 'hot' has" in text
     assert "more than 2 shards do not help" in text
@@ -100,7 +100,7 @@ def test_keys_that_come_in_turns_are_not_hot(tmp_path: Path) -> None:
     seen = in_shards(SUM.format("name"), {"s": stream(names)}, tmp_path)
     assert seen.hot_keys == ()
     assert seen.imbalance == pytest.approx(1, abs=0.2)
-    assert "hot key" not in str(History((seen,)))
+    assert "hot key" not in str(ProgressHistory((seen,)))
 
 
 def test_a_join_counts_the_tuples_of_both_streams(tmp_path: Path) -> None:

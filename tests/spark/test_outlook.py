@@ -17,7 +17,7 @@ from slackwater.core.values import total
 from slackwater.language.bind import bind
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress, StreamProgress
-from slackwater.observe.views import History
+from slackwater.observe.views import ProgressHistory
 from slackwater.observe.waiting import Waiting
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.batches import Answer, warn_of
@@ -54,11 +54,11 @@ def test_the_outlook_of_a_query_is_the_worst_of_its_shards(monkeypatch: pytest.M
 
 
 def test_progress_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History((reported(monkeypatch, BAD),))
+    history = ProgressHistory((reported(monkeypatch, BAD),))
     for shown in (" ".join(str(history).split()), history._repr_html_()):
         assert SAID in shown
         assert "the cap bound in 40 % of the choices" in shown
-    assert "cannot be met" not in str(History((reported(monkeypatch, FINISHED),)))
+    assert "cannot be met" not in str(ProgressHistory((reported(monkeypatch, FINISHED),)))
 
 
 def test_a_session_warns_of_it_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +105,6 @@ def test_waiting_is_told_apart_by_cause_over_all_shards(monkeypatch: pytest.Monk
     assert wait.stream == "b"
     assert wait.advice is not None
     assert wait.advice.startswith("results wait mostly for stream b, 1 minute behind the others")
-    shown = str(History((reported(monkeypatch, FINISHED, **facts),)))
+    shown = str(ProgressHistory((reported(monkeypatch, FINISHED, **facts),)))
     assert "2 s slack, 20 s slowest stream (b), 4 s micro-batch" in " ".join(shown.split())
     assert reported(monkeypatch, FINISHED).latency is None

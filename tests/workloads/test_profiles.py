@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.profiles import IN_ORDER, Profile, disordered_times, run_pattern
+from slackwater.workloads.profiles import IN_ORDER, DelayProfile, disordered_times, run_pattern
 from slackwater.workloads.statistics import delays, disorder_statistics
 from tests.effort import tried
 
@@ -14,7 +14,7 @@ def profiles(draw):
     out_of_order = draw(st.integers(0, 200))
     runs = draw(st.integers(1, out_of_order)) if out_of_order else 0
     tuples = out_of_order + max(runs, 1) + draw(st.integers(0, 100))
-    profile = Profile(
+    profile = DelayProfile(
         out_of_order,
         runs,
         max_delay_ms=draw(st.integers(1, 5000)),
@@ -42,7 +42,7 @@ def test_the_counts_asked_for_are_the_counts_measured(case, seed):
 
 
 def test_a_run_number_never_spans_two_runs():
-    profile = Profile(300, 40, max_delay_ms=500, peak_at=0.5, episodes=2, backlog=10)
+    profile = DelayProfile(300, 40, max_delay_ms=500, peak_at=0.5, episodes=2, backlog=10)
     run = disordered_times(np.random.default_rng(1), 600, 60_000, profile).run
     for number in range(profile.runs):
         places = np.flatnonzero(run == number)
@@ -51,7 +51,7 @@ def test_a_run_number_never_spans_two_runs():
 
 
 def test_the_largest_delay_is_reached_exactly_where_the_stream_is_long_enough():
-    profile = Profile(3000, 500, max_delay_ms=7_000, peak_at=0.0, episodes=3, backlog=10)
+    profile = DelayProfile(3000, 500, max_delay_ms=7_000, peak_at=0.0, episodes=3, backlog=10)
     for seed in range(5):
         ts = disordered_times(np.random.default_rng(seed), 6000, 60_000, profile).ts
         assert disorder_statistics(ts).max_delay_ms == 7_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.advice.waiting import Waiting
+from slackwater.advice.cost import Cost
 from slackwater.core.batch import Floats, Words
 from slackwater.core.time import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND
 
@@ -66,7 +66,7 @@ class Point:
 
     slack: int
     kept: float
-    waiting: Waiting
+    waiting: Cost
     lost_by_stream: Mapping[str, float]
     mean_error: float | None = None
     """Of the windows that are emitted."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slackwater.advice.history import History
+from slackwater.advice.arrivals import ArrivalHistory
 from slackwater.advice.least import Clocks, first_at, least_slack
 from slackwater.advice.tally import HOURS, Tally, points_below
 from slackwater.core.batch import ROW, Batch, Words
@@ -35,7 +35,7 @@ AT_ONCE = 2048
 class EnumeratedJoin:
     """A join whose results are all made."""
 
-    history: History
+    history: ArrivalHistory
     plan: PhysicalPlan
     codebook: Codebook
 

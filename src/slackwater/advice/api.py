@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.advice.answer import Advice
-from slackwater.advice.over import Asked, advise_over
+from slackwater.advice.over import AdviceRequest, advise_over
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.time import parse_duration
 from slackwater.operators.pipeline import Epochs, check_epochs
@@ -42,7 +42,7 @@ def advise(
     check_unit(time_unit)
     check_epochs(epochs)
     query, streams = _told(given, named)
-    asked = Asked(
+    asked = AdviceRequest(
         epochs or Epochs(each_tuple=True), tuple(_micros("slacks", one) for one in slacks), error, for_spark
     )  # fmt: skip
     if error is not None and not 0 <= error < 1:

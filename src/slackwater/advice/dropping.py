@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.advice.history import History
+from slackwater.advice.arrivals import ArrivalHistory
 from slackwater.core.batch import ROW, TS, Words
 from slackwater.core.time import BEFORE_ALL, MILLISECOND
 from slackwater.disorder.cutting import Epochs, epochs_by_span
@@ -33,7 +33,7 @@ class Dropping:
     micro_batches: int
 
     @staticmethod
-    def of(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs, history: History) -> Dropping:
+    def of(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs, history: ArrivalHistory) -> Dropping:
         """By the micro-batches that recorded streams would have come in."""
         streams = len(arrivals.inputs)
         ts = np.empty(len(arrivals), np.int64)

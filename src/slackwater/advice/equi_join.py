@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.advice.history import History
+from slackwater.advice.arrivals import ArrivalHistory
 from slackwater.advice.keys import numbered
 from slackwater.advice.least import Clocks, least_slack
 from slackwater.advice.tally import HOURS, Tally, points_below
@@ -72,12 +72,12 @@ class Grouped(NamedTuple):
 class KeyedJoin:
     """A join on a key over one history."""
 
-    history: History
+    history: ArrivalHistory
     windows: Words
     grouped: Grouped
 
     @staticmethod
-    def of(history: History, plan: PhysicalPlan, keys: tuple[tuple[int, ...], ...]) -> KeyedJoin:
+    def of(history: ArrivalHistory, plan: PhysicalPlan, keys: tuple[tuple[int, ...], ...]) -> KeyedJoin:
         """Bring the tuples into order."""
         return KeyedJoin(history, np.array(plan.windows, np.int64), group(history, _words(history, keys)))
 
@@ -91,7 +91,7 @@ class KeyedJoin:
         )  # fmt: skip
 
 
-def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
+def _words(history: ArrivalHistory, keys: tuple[tuple[int, ...], ...]) -> Words:
     """One word per arrival that identifies its key; NULL_WORD where a part of it is null."""
     words, stream = history.batch.words, history.stream
     parts = []
@@ -102,7 +102,7 @@ def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
     return np.where(null, NULL_WORD, numbered(parts, len(stream)))
 
 
-def group(history: History, key: Words) -> Grouped:
+def group(history: ArrivalHistory, key: Words) -> Grouped:
     """The passing tuples by stream, key and event time, for the keys that all streams have."""
     m, ts, clocks = history.streams, history.ts, history.clocks
     usable = history.passes & (key != NULL_WORD)

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from slackwater.advice.answer import TARGETS, Advice, Curve, ForSpark, Point
 from slackwater.advice.any_join import EnumeratedJoin
+from slackwater.advice.arrivals import ArrivalHistory, history_of
+from slackwater.advice.cost import JoinCost, WindowCost
 from slackwater.advice.dropping import Dropping
 from slackwater.advice.equi_join import KeyedJoin, count_dropped, keys_of
-from slackwater.advice.history import History, history_of
 from slackwater.advice.supported import check_supported
 from slackwater.advice.tally import Tally, grid_of, lost_at
-from slackwater.advice.waiting import JoinCost, WindowCost
-from slackwater.advice.windows import Windows, WindowTally
+from slackwater.advice.windows import AggregateWindows, ErrorTally
 from slackwater.core.batch import Words
 from slackwater.core.quality import NoWait, RelativeError
 from slackwater.core.time import MILLISECOND, SECOND, format_duration
@@ -39,7 +39,7 @@ MICRO_BATCH = Epochs(span=SECOND)
 
 
 @dataclass(frozen=True)
-class Asked:
+class AdviceRequest:
     """What is wanted of the advice."""
 
     epochs: Epochs = Epochs(each_tuple=True)  # noqa: RUF009 (frozen)
@@ -54,7 +54,7 @@ def advise_over(
     query: BoundQuery,
     sources: Mapping[str, pa.Table],
     time_unit: str,
-    asked: Asked,
+    asked: AdviceRequest,
     arrival_time: str | None = None,
     places: Mapping[str, Words] | None = None,
 ) -> Advice:
@@ -74,7 +74,12 @@ def advise_over(
 
 
 def _of_join(
-    query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
+    query: BoundQuery,
+    plan: PhysicalPlan,
+    arrivals: Replay,
+    history: ArrivalHistory,
+    asked: AdviceRequest,
+    dropping: Dropping | None,
 ) -> Advice:
     grid, names = _grid(history, history.most, asked), _names(query)
     tally = Tally.of(grid, history.streams, len(history.batch))
@@ -112,7 +117,12 @@ def _of_join(
 
 
 def _of_windows(
-    query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
+    query: BoundQuery,
+    plan: PhysicalPlan,
+    arrivals: Replay,
+    history: ArrivalHistory,
+    asked: AdviceRequest,
+    dropping: Dropping | None,
 ) -> Advice:
     assert isinstance(query, AggregateQuery)
     aggregate = plan.operator.as_panes
@@ -121,8 +131,8 @@ def _of_windows(
     if bound is None:
         bound = query.quality.bound if isinstance(query.quality, RelativeError) else USUAL_ERROR
     bounds = (bound, *(one for one in ERRORS if one != bound))
-    windows = Windows(history, query, aggregate, arrivals.codebook)
-    tally = WindowTally(_grid(history, history.most, asked), bounds)
+    windows = AggregateWindows(history, query, aggregate, arrivals.codebook)
+    tally = ErrorTally(_grid(history, history.most, asked), bounds)
     windows.count(tally)
     (name,) = _names(query)
     true, grid = tally.true, tally.grid
@@ -142,7 +152,7 @@ def _of_windows(
         points.append(Point(slack, kept, cost.of(slack), {name: 1 - kept}, mean, never))
     spark = None
     if dropping is not None:
-        dropped = WindowTally(_grid(history, dropping.most, asked), (bound,))
+        dropped = ErrorTally(_grid(history, dropping.most, asked), (bound,))
         windows.count(dropped, dropping.below)
         spark = _for_spark(query, asked, _kept(dropped.grid, dropped.within[0], dropped.true), dropping)
     return Advice(
@@ -151,7 +161,7 @@ def _of_windows(
     )  # fmt: skip
 
 
-def _grid(history: History, most: int, asked: Asked) -> Words:
+def _grid(history: ArrivalHistory, most: int, asked: AdviceRequest) -> Words:
     # A delay of seconds is not written to the microsecond.
     fine = most < SECOND and bool((history.ts % MILLISECOND != 0).any())
     return grid_of(most, fine, asked.slacks)
@@ -180,7 +190,7 @@ def _shown(curve: Curve, further: Sequence[int]) -> list[int]:
     return sorted(picked)
 
 
-def _for_spark(query: BoundQuery, asked: Asked, curve: Curve, dropping: Dropping) -> ForSpark:
+def _for_spark(query: BoundQuery, asked: AdviceRequest, curve: Curve, dropping: Dropping) -> ForSpark:
     cut = MICRO_BATCH if asked.epochs.each_tuple else asked.epochs
     columns = {stream.alias: stream.schema.time for stream in streams_read(query)}
     return ForSpark(curve, _cut(cut), dropping.micro_batches, columns)

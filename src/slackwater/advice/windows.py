@@ -6,7 +6,7 @@ own partial aggregates: the state after those that need at most K is the answer 
 them the truth.
 
 Invariant: exact but for rounding. Errors are those of `verify`: the worst of a row's aggregates, relative to the truth,
-infinite where the row is not emitted. Windows are taken some at a time, so memory is bounded by PAIRS.
+infinite where the row is not emitted. AggregateWindows are taken some at a time, so memory is bounded by PAIRS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slackwater.advice.history import History
+from slackwater.advice.arrivals import ArrivalHistory
 from slackwater.advice.keys import numbered
 from slackwater.advice.least import least_slacks
 from slackwater.advice.tally import HOURS
@@ -38,7 +38,7 @@ SAME = 1e-9
 
 
 @dataclass
-class WindowTally:
+class ErrorTally:
     """Rows of windows and groups by their error at every slack of a grid."""
 
     grid: Words
@@ -91,15 +91,15 @@ def _steps(first: Words, last: Words, points: int) -> Words:
 
 
 @dataclass(frozen=True)
-class Windows:
+class AggregateWindows:
     """A window aggregate over one history."""
 
-    history: History
+    history: ArrivalHistory
     query: AggregateQuery
     spec: WindowAggregate
     codebook: Codebook
 
-    def count(self, tally: WindowTally, needed: Needed | None = None) -> None:
+    def count(self, tally: ErrorTally, needed: Needed | None = None) -> None:
         """Find the error of every row at every slack; `needed` says which slack a tuple needs to be in a window."""
         needed = needed or self._needed
         program = program_for(self.spec.layout, self.codebook.table)
@@ -147,7 +147,7 @@ class Windows:
         return found
 
     def _note_errors(
-        self, tally: WindowTally, program: Words, words: Words, tuples: Words, slack: Words, row: Words, hours: Words
+        self, tally: ErrorTally, program: Words, words: Words, tuples: Words, slack: Words, row: Words, hours: Words
     ) -> None:  # fmt: skip
         """The errors of rows that lose something at some slack; those that are always there need no order."""
         always, width = slack == 0, self.spec.layout.width

@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 
 from slackwater.cli.options import (
-    Asked,
     Controlled,
     Count,
     Epoch,
@@ -26,6 +25,7 @@ from slackwater.cli.options import (
     PageHost,
     PagePort,
     PageToken,
+    QueryAndStreams,
     Quiet,
     RuntimeName,
     Seed,
@@ -62,7 +62,7 @@ def top(version: Annotated[bool, typer.Option("--version", help="Print the versi
 @app.command()
 @in_groups
 def run(
-    asked: Asked,
+    asked: QueryAndStreams,
     where: Where,
     settings: Settings,
     shown: Shown,
@@ -103,7 +103,7 @@ def run(
 @app.command()
 @in_groups
 def verify(
-    asked: Asked,
+    asked: QueryAndStreams,
     where: Where,
     settings: Settings,
     count: Count = False,
@@ -143,7 +143,7 @@ def verify(
 @app.command()
 @in_groups
 def advise(
-    asked: Asked,
+    asked: QueryAndStreams,
     settings: Settings,
     for_: Annotated[
         str | None, typer.Option("--for", help="spark: the withWatermark line of Spark's own operators as well.")
@@ -172,7 +172,7 @@ def advise(
 
 @app.command()
 @in_groups
-def explain(asked: Asked, count: Count = False, json_: Json = False, figure: Figure = None) -> None:
+def explain(asked: QueryAndStreams, count: Count = False, json_: Json = False, figure: Figure = None) -> None:
     """Print the physical plan of a query, or of a file of queries, from its outputs down to its sources."""
     from slackwater.cli.demo_view import drawable
     from slackwater.cli.explain import explain_query

@@ -26,7 +26,7 @@ USUAL = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
-class Calibration:
+class MeasuredCosts:
     """Costs that were measured, and how well they predict what the measured plans took."""
 
     costs: Costs
@@ -40,7 +40,7 @@ class Calibration:
         return float(low), float(high)
 
 
-def calibrate_costs(console: Console) -> Calibration:
+def calibrate_costs(console: Console) -> MeasuredCosts:
     """Run all plans; it takes about a minute."""
     n, done = len(list(plans_to_run())), 0
     with console.status("") as status:
@@ -53,7 +53,7 @@ def calibrate_costs(console: Console) -> Calibration:
 
         when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         costs, plans = calibrated(run, f"measured {when} on {platform.node() or 'this machine'}")
-    return Calibration(costs, errors_of(plans, costs).tolist())
+    return MeasuredCosts(costs, errors_of(plans, costs).tolist())
 
 
 def keep(costs: Costs, path: Path | None) -> Path:
@@ -63,7 +63,7 @@ def keep(costs: Costs, path: Path | None) -> Path:
     return file
 
 
-def as_json(found: Calibration, path: Path) -> dict[str, Any]:
+def as_json(found: MeasuredCosts, path: Path) -> dict[str, Any]:
     """Measured and shipped constants as data, in seconds."""
     shipped, costs = Costs(), found.costs
     return {
@@ -75,7 +75,7 @@ def as_json(found: Calibration, path: Path) -> dict[str, Any]:
     }
 
 
-def show(found: Calibration, path: Path, console: Console) -> None:
+def show(found: MeasuredCosts, path: Path, console: Console) -> None:
     """A table of all constants, in units that can be read."""
     shipped, costs = Costs(), found.costs
     table = Table("constant", box=None, pad_edge=False)

@@ -117,7 +117,7 @@ Figure = Annotated[Path | None, typer.Option("--figure", help="Draw it into FILE
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryAndStreams:
     """A query, or a file of queries, and the streams it reads."""
 
     query: Query

@@ -34,7 +34,7 @@ LINE, BOX, GAP = 0.17, 2.75, 0.35
 
 
 @dataclass(frozen=True)
-class Placed:
+class DrawnNode:
     """A node in the picture: its middle, in boxes from the left, and how many nodes are above it at most."""
 
     node: PlanNode
@@ -42,7 +42,7 @@ class Placed:
     depth: int
 
 
-def placed(graph: PlanGraph) -> dict[str, Placed]:
+def placed(graph: PlanGraph) -> dict[str, DrawnNode]:
     """Where nodes are drawn: leaves side by side, every other node above the middle of what only it has brought in.
 
     >>> a, b = (PlanNode(name, NodeKind.SOURCE, name) for name in "ab")
@@ -69,7 +69,7 @@ def placed(graph: PlanGraph) -> dict[str, Placed]:
 
     for output in graph.outputs:
         put(output)
-    return {node.id: Placed(node, x[node.id], depth[node.id]) for node in graph.nodes}
+    return {node.id: DrawnNode(node, x[node.id], depth[node.id]) for node in graph.nodes}
 
 
 def lines_of(node: PlanNode) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from slackwater.core.errors import UsageError
-from slackwater.observe.events import Condition, Conditions, Event, begins_and_ends, changes, conditions
+from slackwater.observe.events import Conditions, Event, OngoingCondition, begins_and_ends, changes, conditions
 from slackwater.observe.value import QueryProgress
 
 QUIET = 60.0
@@ -33,7 +33,7 @@ class _OfQuery:
     """What was logged of a query."""
 
     before: QueryProgress | None = None
-    reported: dict[tuple[str, ...], Condition] = field(default_factory=dict)
+    reported: dict[tuple[str, ...], OngoingCondition] = field(default_factory=dict)
     when: dict[tuple[str, ...], float] = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ class EventLog:
         elif not mine.before.over:
             self.publish(replace(mine.before, time=time.time(), over=True, failure=mine.before.failure or failure))
 
-    def _steady(self, mine: _OfQuery, now: Conditions, at: float) -> dict[tuple[str, ...], Condition]:
+    def _steady(self, mine: _OfQuery, now: Conditions, at: float) -> dict[tuple[str, ...], OngoingCondition]:
         """What holds now, but what was logged a short while ago stays as it was logged."""
         steady = dict(now)
         for about in mine.reported.keys() ^ now.keys():

@@ -49,7 +49,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Condition:
+class OngoingCondition:
     """Something that holds of a query for a while: how its begin and its end are reported."""
 
     begins: str
@@ -60,7 +60,7 @@ class Condition:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-Conditions = Mapping[tuple[str, ...], Condition]
+Conditions = Mapping[tuple[str, ...], OngoingCondition]
 """By what each is about, such as ("idle", "clicks")."""
 
 
@@ -123,17 +123,17 @@ def begins_and_ends(before: Conditions, now: Conditions, progress: QueryProgress
     ]
 
 
-def _subject(one: Condition) -> dict[str, Any]:
+def _subject(one: OngoingCondition) -> dict[str, Any]:
     """What a condition is about, without the numbers that held when it began."""
     return {name: one.numbers[name] for name in ("stream", "part") if name in one.numbers}
 
 
-def conditions(progress: QueryProgress) -> dict[tuple[str, ...], Condition]:
+def conditions(progress: QueryProgress) -> dict[tuple[str, ...], OngoingCondition]:
     """All that holds of a query now and is worth reporting."""
     return dict(_conditions(progress))
 
 
-def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], Condition]]:
+def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], OngoingCondition]]:
     seen = progress.quality
     if seen is not None and seen.latest is not None and seen.latest < seen.target:
         said = (
@@ -164,8 +164,8 @@ def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], Cond
         yield ("clock", stream, str(part)), _warning("clock_isolated", "clock_right_again", said, end, **numbers)
 
 
-def _warning(begins: str, ends: str, said: str, said_at_end: str, **numbers: Any) -> Condition:
-    return Condition(begins, ends, logging.WARNING, said, said_at_end, numbers)
+def _warning(begins: str, ends: str, said: str, said_at_end: str, **numbers: Any) -> OngoingCondition:
+    return OngoingCondition(begins, ends, logging.WARNING, said, said_at_end, numbers)
 
 
 def _ms(duration: timedelta | None) -> float | None:

@@ -24,7 +24,7 @@ NOTHING = "nothing has run yet"
 
 
 @dataclass(frozen=True)
-class History(Sequence[QueryProgress]):
+class ProgressHistory(Sequence[QueryProgress]):
     """The recent micro-batches of a query, oldest first. `history.slack`, `history.late` and so on are those of the
     latest one."""
 

@@ -26,7 +26,7 @@ SLACK_LINES = 64
 
 
 @dataclass
-class Recorded:
+class RecordedHistory:
     """What a history holds."""
 
     queries: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
@@ -87,12 +87,12 @@ def _progress_line(progress: QueryProgress) -> str:
     return json.dumps({"progress": progress.as_json()}, separators=(",", ":")) + "\n"
 
 
-def read_history(given: Path) -> Recorded:
+def read_history(given: Path) -> RecordedHistory:
     """The history of a run, given its folder or the file itself."""
     path = given / NAME if given.is_dir() else given
     if not path.is_file():
         raise DataError(f"{given}: there is no {NAME}; a run with --page writes one into its --out folder")
-    found = Recorded()
+    found = RecordedHistory()
     with path.open("rb") as file:
         for line in file:
             try:
@@ -105,7 +105,7 @@ def read_history(given: Path) -> Recorded:
     return found
 
 
-def _take(found: Recorded, line: Mapping[str, Any], path: Path) -> None:
+def _take(found: RecordedHistory, line: Mapping[str, Any], path: Path) -> None:
     if "progress" in line:
         progress = QueryProgress.of_json(line["progress"])
         found.queries.setdefault(progress.query, None)

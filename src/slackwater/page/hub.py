@@ -17,7 +17,7 @@ from slackwater.observe.board import Board
 from slackwater.observe.delays import EDGES
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import plain
-from slackwater.page.history import HistoryFile, Recorded
+from slackwater.page.history import HistoryFile, RecordedHistory
 from slackwater.page.thinning import MOST, Thinned
 
 RECENT = 64
@@ -49,7 +49,7 @@ class Hub:
         """How often a query has come."""
 
     @classmethod
-    def of_recorded(cls, recorded: Recorded) -> Hub:
+    def of_recorded(cls, recorded: RecordedHistory) -> Hub:
         """The progress of a run that is over."""
         hub = cls(live=False)
         for name, plan in recorded.queries.items():

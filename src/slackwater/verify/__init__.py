@@ -29,7 +29,7 @@ from slackwater.verify.inputs import JudgedInput, load, workbench
 from slackwater.verify.instants import columns_read, judge_instants
 from slackwater.verify.join import judge_join
 from slackwater.verify.rate_truth import check_rates_judged
-from slackwater.verify.recall import Periods
+from slackwater.verify.recall import RecallPeriods
 from slackwater.verify.relation_sql import tree_expressions
 from slackwater.verify.row_aggregate import judge_row_aggregate
 from slackwater.verify.row_join import judge_counted_row_join, judge_row_join
@@ -71,7 +71,7 @@ def judge(
     if isinstance(query, InstantQuery):
         exprs += columns_read(query)
         of_tree += tree_expressions(query.relation)
-    periods = Periods(*_span(inputs), period, interval)
+    periods = RecallPeriods(*_span(inputs), period, interval)
     with workbench([*exprs, *of_tree, *group_expressions(query)]) as connection:
         if is_chain(query):
             return judge_chain(connection, query, inputs, produced, periods)

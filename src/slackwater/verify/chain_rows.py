@@ -25,7 +25,7 @@ from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import JudgedInput
 from slackwater.verify.produced import store
-from slackwater.verify.recall import Periods
+from slackwater.verify.recall import RecallPeriods
 from slackwater.verify.verdict import Verdict
 
 
@@ -34,7 +34,7 @@ def judge_chain(
     query: BoundQuery,
     inputs: Sequence[JudgedInput],
     produced: Iterable[pa.Table] | pa.Table,
-    periods: Periods,
+    periods: RecallPeriods,
 ) -> Verdict:
     """Compare what a query with others inside it gave with the truth. `inputs`: the raw streams in the order of the
     text."""
@@ -53,7 +53,7 @@ def _judge_rows(
     query: RowsQuery,
     levels: Levels,
     produced: Iterable[pa.Table] | pa.Table,
-    periods: Periods,
+    periods: RecallPeriods,
 ) -> Verdict:
     kinds = [output.expr.kind for output in query.outputs]
     columns = {"ts": ("_ts", Kind.TIME)}
@@ -81,7 +81,9 @@ def _judge_rows(
     )  # fmt: skip
 
 
-def _with_recall(connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, periods: Periods) -> Verdict:
+def _with_recall(
+    connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, periods: RecallPeriods
+) -> Verdict:
     """The verdict on the rows that should have reached an aggregate, where recall is asked for.
 
     Which of them did follows from what its late tuples leave, and checked by the windows: these must be what such rows

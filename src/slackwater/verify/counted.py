@@ -18,7 +18,7 @@ from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.language.bound import JoinQuery
 from slackwater.verify.counted_truth import count_by_second
 from slackwater.verify.produced import store
-from slackwater.verify.recall import Int64s, Periods
+from slackwater.verify.recall import Int64s, RecallPeriods
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
 
@@ -59,13 +59,15 @@ def _in_time(connection: Any, query: JoinQuery, render: Renderer, truth: _Counts
     return count_by_second(connection, query, render, names) if late else truth
 
 
-def recall_by_second(seconds: Int64s, true: Int64s, given: Int64s, periods: Periods) -> tuple[tuple[int, float], ...]:
+def recall_by_second(
+    seconds: Int64s, true: Int64s, given: Int64s, periods: RecallPeriods
+) -> tuple[tuple[int, float], ...]:
     """Recall over periods of whole seconds, [t - P, t)."""
     some = true > 0
     # One microsecond into each second, the period (t - P, t] of a whole second t holds exactly the seconds of [t - P,
     # t).
     first = periods.first - periods.first % SECOND
-    whole = Periods(first, _whole(periods.last), _whole(periods.period), _whole(periods.interval))
+    whole = RecallPeriods(first, _whole(periods.last), _whole(periods.period), _whole(periods.interval))
     return whole.recalls(seconds[some] + 1, true[some], np.minimum(true, given)[some])
 
 

@@ -24,7 +24,7 @@ from slackwater.expressions.tree import Column, Expr
 from slackwater.language.bound import InstantQuery
 from slackwater.verify.chain_rows import comparable
 from slackwater.verify.produced import store
-from slackwater.verify.relation_sql import Stretch, TreeRenderer
+from slackwater.verify.relation_sql import InstantRange, TreeRenderer
 from slackwater.verify.sql import TYPES
 from slackwater.verify.verdict import Trial, Verdict
 
@@ -79,7 +79,7 @@ def _answer(trial: Trial[InstantQuery], name: str, with_late: bool) -> None:
         connection.execute(f"INSERT INTO {name} SELECT {listed} FROM ({select})")
 
 
-def _stretches(trial: Trial[InstantQuery]) -> Iterator[Stretch]:
+def _stretches(trial: Trial[InstantQuery]) -> Iterator[InstantRange]:
     """All instants at which a window has a tuple, cut so that windows of one cut have not too many rows together."""
     query, slide = trial.query, trial.query.slide
     ends = []
@@ -98,7 +98,7 @@ def _stretches(trial: Trial[InstantQuery]) -> Iterator[Stretch]:
     instants = (last - first) // slide + 1
     at_once = max(1, instants * MOST_ROWS // max(rows, MOST_ROWS))
     for begin in range(first, last + 1, at_once * slide):
-        yield Stretch(begin, min(begin + at_once * slide, last + slide), slide)
+        yield InstantRange(begin, min(begin + at_once * slide, last + slide), slide)
 
 
 def _rounding(trial: Trial[InstantQuery]) -> float:

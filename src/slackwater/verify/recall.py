@@ -16,7 +16,7 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
-class Periods:
+class RecallPeriods:
     """Where recall is measured: from the first to the last event time of the input, over `period`, every `interval`."""
 
     first: int
@@ -28,7 +28,7 @@ class Periods:
         """(t, recall) at each grid point; `times` rise, and `true` and `produced` count the results of each of them.
 
         >>> times, true, produced = np.array([1, 2, 9]), np.array([2, 2, 1]), np.array([2, 1, 1])
-        >>> Periods(first=0, last=10, period=2, interval=1).recalls(times, true, produced)
+        >>> RecallPeriods(first=0, last=10, period=2, interval=1).recalls(times, true, produced)
         ((2, 0.75), (3, 0.5), (9, 1.0), (10, 1.0))
         """
         base, period, interval = self.first + self.period, self.period, self.interval

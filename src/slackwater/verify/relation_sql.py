@@ -31,7 +31,7 @@ from slackwater.verify.sql import Renderer
 
 
 @dataclass(frozen=True)
-class Stretch:
+class InstantRange:
     """The instants from `first` on and before `end`."""
 
     first: int
@@ -72,7 +72,7 @@ def tree_expressions(relation: Relation) -> Iterator[Expr]:
 class TreeRenderer:
     """Renders the tree of one query; `streams` renders the columns of the tables s0, s1, ... that its windows read."""
 
-    def __init__(self, streams: Renderer, stretch: Stretch, with_late: bool) -> None:
+    def __init__(self, streams: Renderer, stretch: InstantRange, with_late: bool) -> None:
         self._streams, self._stretch, self._with_late = streams, stretch, with_late
 
     def select(self, relation: Relation) -> str:

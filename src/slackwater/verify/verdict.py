@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 import pyarrow as pa
 
 from slackwater.core.rates import Resize
-from slackwater.verify.recall import Periods
+from slackwater.verify.recall import RecallPeriods
 from slackwater.verify.sql import Renderer
 
 Query = TypeVar("Query", covariant=True)
@@ -24,7 +24,7 @@ class Trial(Generic[Query]):
     query: Query
     render: Renderer
     produced: Iterable[pa.Table] | pa.Table
-    periods: Periods
+    periods: RecallPeriods
     count_only: bool = False
     """Whether results were counted by second instead of made."""
     resizes: Sequence[Resize] = ()

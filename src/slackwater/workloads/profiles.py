@@ -20,7 +20,7 @@ EPISODE_FLOOR_MS = 150.0
 
 
 @dataclass(frozen=True)
-class Profile:
+class DelayProfile:
     """The disorder of one sensor stream: everyday delays in short runs, and rare episodes when a backlog arrives."""
 
     out_of_order: int
@@ -67,7 +67,7 @@ def run_pattern(rng: np.random.Generator, tuples: int, out_of_order: int, runs: 
     return np.repeat(np.arange(2 * runs + 1) % 2 == 1, lengths)
 
 
-def disordered_times(rng: np.random.Generator, tuples: int, duration_ms: int, profile: Profile) -> Disordered:
+def disordered_times(rng: np.random.Generator, tuples: int, duration_ms: int, profile: DelayProfile) -> Disordered:
     """Event times of a stream that shows the disorder of `profile`."""
     late = run_pattern(rng, tuples, profile.out_of_order, profile.runs)
     moment = np.sort(rng.integers(1, duration_ms + 1, tuples))
@@ -92,13 +92,15 @@ def _positive_parts(rng: np.random.Generator, total: int, parts: int) -> Integer
     return np.diff(np.concatenate(([0], cuts, [total])))
 
 
-def _everyday_delays(rng: np.random.Generator, run: Integers, profile: Profile) -> Floats:
+def _everyday_delays(rng: np.random.Generator, run: Integers, profile: DelayProfile) -> Floats:
     """One cause a run, so its tuples are delayed alike."""
     scale = profile.typical_delay_ms * np.exp(0.8 * rng.standard_normal(profile.runs))
     return np.minimum(scale[run] * rng.uniform(0.3, 1.7, len(run)), profile.max_delay_ms)
 
 
-def _add_episodes(rng: np.random.Generator, delay: Floats, clock: Integers, duration_ms: int, profile: Profile) -> None:
+def _add_episodes(
+    rng: np.random.Generator, delay: Floats, clock: Integers, duration_ms: int, profile: DelayProfile
+) -> None:
     """Overwrite pieces of `delay`: a backlog arrives oldest first, so its delays shrink while it drains."""
     if not len(delay) or not profile.episodes:
         return

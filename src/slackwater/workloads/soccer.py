@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from slackwater.core.errors import UsageError
 from slackwater.workloads.motion import TEAM_SIZE, play
-from slackwater.workloads.profiles import IN_ORDER, Disordered, Profile, disordered_times
+from slackwater.workloads.profiles import IN_ORDER, DelayProfile, Disordered, disordered_times
 from slackwater.workloads.workload import (
     EPOCH_MS,
     Integers,
@@ -49,7 +49,7 @@ def positions(seed: int = 0, minutes: float = 23.0, rate: float = POSITION_RATE)
     for team, (max_delay_ms, peak_at) in enumerate(zip(_POSITION_DELAYS_MS, _POSITION_PEAKS, strict=True)):
         # So many tuples out of order and 1 in 100 of a large delay agree with the published recall without
         # waiting (about 0.5) and with the slack that recall 0.99 took (about 1 s).
-        profile = Profile(
+        profile = DelayProfile(
             out_of_order=tuples * 56 // 100,
             runs=max(1, tuples // 11),
             max_delay_ms=max_delay_ms,

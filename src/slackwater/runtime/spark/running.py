@@ -22,7 +22,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
 from slackwater.language.dialect import parse_quality
 from slackwater.observe.value import QueryProgress
-from slackwater.observe.views import History
+from slackwater.observe.views import ProgressHistory
 from slackwater.runtime.follow import Source
 from slackwater.runtime.spark import requests
 from slackwater.runtime.spark.batches import Sinks, folders_of
@@ -192,7 +192,7 @@ class _Told(Running):
 class RunningQuery(_Told):
     """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
 
-    def progress(self) -> History:
+    def progress(self) -> ProgressHistory:
         """How it does: the latest micro-batch and the recent ones."""
         return progress(self._query)
 
@@ -280,7 +280,7 @@ class RunningQueries(_Told):
             found[one.name] = Status(one.text, state, one.failure, str(parse_quality(one.target_now(stated))))
         return found
 
-    def progress(self) -> dict[str, History]:
+    def progress(self) -> dict[str, ProgressHistory]:
         """How every query does: its latest micro-batch and the recent ones, by its name; `failure` says why one has
         stopped."""
         with self._of.lock:
@@ -297,7 +297,7 @@ class RunningQueries(_Told):
         failed = {
             name: {"none_yet": f"query {name} has failed: {one.failure}"} for name, one in known.items() if one.failure
         }
-        return {name: History(tuple(mine), **failed.get(name, {})) for name, mine in found.items()}
+        return {name: ProgressHistory(tuple(mine), **failed.get(name, {})) for name, mine in found.items()}
 
     def add(self, name: str, text: str, sinks: Sinks | None = None) -> None:
         """Add a query; it begins with a micro-batch that comes now, with whatever arrives from then on.

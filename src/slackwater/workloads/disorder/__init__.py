@@ -16,16 +16,16 @@ from __future__ import annotations
 from slackwater.workloads.disorder.applied import apply, apply_to_all, drawn
 from slackwater.workloads.disorder.faults import ahead, behind, dated_1970, drift, duplicates, jumps, stops
 from slackwater.workloads.disorder.lateness import bursts, cycle, exponential, heavy_tail, lag, offline, shift
-from slackwater.workloads.disorder.members import ZOO, Kind, Member, zoo
-from slackwater.workloads.disorder.model import Delay, Disorder, Sent, delays
+from slackwater.workloads.disorder.model import AddedDelay, Disorder, Sent, delays
+from slackwater.workloads.disorder.zoo import ZOO, DisorderKind, ZooMember, zoo
 
 __all__ = [
     "ZOO",
-    "Delay",
+    "AddedDelay",
     "Disorder",
-    "Kind",
-    "Member",
+    "DisorderKind",
     "Sent",
+    "ZooMember",
     "ahead",
     "apply",
     "apply_to_all",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.disorder.model import Delay, Disorder, Sent
+from slackwater.workloads.disorder.model import AddedDelay, Disorder, Sent
 from slackwater.workloads.workload import Floats, Integers, generator
 
 MILLISECONDS = pa.timestamp("ms")
@@ -65,7 +65,7 @@ def apply_to_all(
     return found
 
 
-def drawn(model: Delay, at: npt.ArrayLike, seed: int = 0, source: npt.ArrayLike | None = None) -> Floats:
+def drawn(model: AddedDelay, at: npt.ArrayLike, seed: int = 0, source: npt.ArrayLike | None = None) -> Floats:
     """The delays (s) that a model gives tuples of these event times (s): to look at, or to plot."""
     times = np.asarray(at, np.float64)
     who = np.zeros(len(times), np.int64) if source is None else np.asarray(source, np.int64)

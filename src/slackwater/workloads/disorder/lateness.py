@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.disorder.model import Delay, Rng, Sent, delays
+from slackwater.workloads.disorder.model import AddedDelay, Rng, Sent, delays
 from slackwater.workloads.workload import Flags, Floats
 
 
-def exponential(mean: float = 0.2) -> Delay:
+def exponential(mean: float = 0.2) -> AddedDelay:
     """Every tuple takes its own time, mostly short: a network that works.
 
     >>> from slackwater.workloads import disorder
@@ -25,13 +25,13 @@ def exponential(mean: float = 0.2) -> Delay:
     return delays(lambda rng, at: rng.exponential(_positive("mean", mean), len(at)))
 
 
-def heavy_tail(median: float = 0.1, shape: float = 1.3, most: float = 30.0) -> Delay:
+def heavy_tail(median: float = 0.1, shape: float = 1.3, most: float = 30.0) -> AddedDelay:
     """Half of the tuples come within `median`, a few very much later (Pareto of that shape): retries, mobile links."""
     scale = _positive("median", median) / (2 ** (1 / _positive("shape", shape)) - 1)
     return delays(lambda rng, at: np.minimum(scale * rng.pareto(shape, len(at)), most))
 
 
-def bursts(every: float = 20.0, lasts: float = 3.0, share: float = 0.3) -> Delay:
+def bursts(every: float = 20.0, lasts: float = 3.0, share: float = 0.3) -> AddedDelay:
     """About every so often a share of the tuples is stuck for up to `lasts`, then comes all at once: a pause, a retry.
 
     The times between bursts lie between half and one and a half of `every`.
@@ -46,7 +46,7 @@ def bursts(every: float = 20.0, lasts: float = 3.0, share: float = 0.3) -> Delay
     return delays(draw)
 
 
-def shift(model: Delay, spans: Sequence[tuple[float, float]], times: float = 10.0) -> Delay:
+def shift(model: AddedDelay, spans: Sequence[tuple[float, float]], times: float = 10.0) -> AddedDelay:
     """Delays grow so many times in each span `(begin, end)`, and are as before afterwards: a link that is overloaded.
 
     >>> from slackwater.workloads import disorder
@@ -57,12 +57,12 @@ def shift(model: Delay, spans: Sequence[tuple[float, float]], times: float = 10.
     return model.scaled(lambda at: np.where(_within(at, spans), times, 1.0))
 
 
-def cycle(model: Delay, every: float, times: float = 10.0) -> Delay:
+def cycle(model: AddedDelay, every: float, times: float = 10.0) -> AddedDelay:
     """Delays grow to so many times and shrink again, over and over: day and night in short."""
     return model.scaled(lambda at: times ** (0.5 - 0.5 * np.cos(2 * np.pi * at / every)))
 
 
-def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: int = 4) -> Delay:
+def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: int = 4) -> AddedDelay:
     """One partition of so many falls behind, up to `peak`, and catches up again. A source has a partition of its own.
 
     >>> from slackwater.workloads import disorder
@@ -77,7 +77,7 @@ def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: in
     return behind.of(lambda source: source % of == 0)
 
 
-def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, longest: float = 60.0) -> Delay:
+def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, longest: float = 60.0) -> AddedDelay:
     """A share of the sources loses its link once in each period of `every`, each for itself, and keeps what it has.
 
     When a source is back, it sends its backlog at once.
@@ -96,7 +96,7 @@ def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, lo
             held[mine] = _until_the_end(sent.at[mine], begins, lasts)
         return held
 
-    return Delay(draw)
+    return AddedDelay(draw)
 
 
 def _until_the_end(at: Floats, begins: Floats, lasts: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Disorder as a value: what happens to tuples between their source and the query, put together with `+`.
 
-Invariant: a `Delay` moves arrivals only, and never to before the event; what a tuple says of its time (`stamp`) is
+Invariant: an `AddedDelay` moves arrivals only, never to before the event; what a tuple says of its time (`stamp`) is
 changed by clocks alone, and which tuples there are by duplicates and stops alone. Everything random comes from the one
 generator that is handed in, in the order of the sum, so `x` and `x + y` share the delays of `x`.
 """
@@ -56,7 +56,7 @@ class Disorder:
         return Disorder(lambda rng, sent: other.change(rng, self.change(rng, sent)))
 
 
-class Delay(Disorder):
+class AddedDelay(Disorder):
     """Tuples come later than they were sent, by `draw(rng, sent)` seconds each; their event times stay as they are."""
 
     def __init__(self, draw: Callable[[Rng, Sent], Floats]) -> None:
@@ -64,23 +64,23 @@ class Delay(Disorder):
         self.draw = draw
 
     @overload
-    def __add__(self, other: Delay) -> Delay: ...
+    def __add__(self, other: AddedDelay) -> AddedDelay: ...
     @overload
     def __add__(self, other: Disorder) -> Disorder: ...
     def __add__(self, other: Disorder) -> Disorder:
-        if isinstance(other, Delay):
+        if isinstance(other, AddedDelay):
             # Added up they are delays still, which can be scaled and drawn.
-            return Delay(lambda rng, sent: self.draw(rng, sent) + other.draw(rng, sent))
+            return AddedDelay(lambda rng, sent: self.draw(rng, sent) + other.draw(rng, sent))
         return super().__add__(other)
 
-    def scaled(self, factor: Callable[[Floats], Floats]) -> Delay:
+    def scaled(self, factor: Callable[[Floats], Floats]) -> AddedDelay:
         """The same delays, times `factor(at)`."""
-        return Delay(lambda rng, sent: factor(sent.at) * self.draw(rng, sent))
+        return AddedDelay(lambda rng, sent: factor(sent.at) * self.draw(rng, sent))
 
-    def __mul__(self, times: float) -> Delay:
+    def __mul__(self, times: float) -> AddedDelay:
         return self.scaled(lambda at: np.full(len(at), times))
 
-    def during(self, begin: float, end: float) -> Delay:
+    def during(self, begin: float, end: float) -> AddedDelay:
         """Only for what happens in `[begin, end)`.
 
         >>> from slackwater.workloads import disorder
@@ -90,9 +90,9 @@ class Delay(Disorder):
         """
         return self.scaled(lambda at: ((at >= begin) & (at < end)).astype(np.float64))
 
-    def of(self, sources: Callable[[Integers], Flags]) -> Delay:
+    def of(self, sources: Callable[[Integers], Flags]) -> AddedDelay:
         """Only for the sources that are named, as in `.of(lambda source: source == 7)`."""
-        return Delay(lambda rng, sent: np.where(sources(sent.source), self.draw(rng, sent), 0.0))
+        return AddedDelay(lambda rng, sent: np.where(sources(sent.source), self.draw(rng, sent), 0.0))
 
     def _delayed(self, rng: Rng, sent: Sent) -> Sent:
         seconds = np.asarray(self.draw(rng, sent), np.float64)
@@ -101,6 +101,6 @@ class Delay(Disorder):
         return replace(sent, moment=sent.moment + seconds)
 
 
-def delays(draw: Callable[[Rng, Floats], Floats]) -> Delay:
+def delays(draw: Callable[[Rng, Floats], Floats]) -> AddedDelay:
     """A delay model of your own: from a generator of random numbers and event times (s) to as many delays (s)."""
-    return Delay(lambda rng, sent: draw(rng, sent.at))
+    return AddedDelay(lambda rng, sent: draw(rng, sent.at))

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
-from slackwater.observe.views import History
+from slackwater.observe.views import ProgressHistory
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.follow import Source
 from slackwater.runtime.spark.failures import as_ours, one_sentence
@@ -40,7 +40,7 @@ def observed_name() -> str:
     return f"{OBSERVED}_{next(_numbers)}"
 
 
-def progress(query: StreamingQuery | Any) -> History:
+def progress(query: StreamingQuery | Any) -> ProgressHistory:
     """How a query does: its latest micro-batch, and the recent ones.
 
     Takes what `writeStream...start()` or `slackwater.start` gives. A value of every number is in the attributes of the
@@ -51,7 +51,11 @@ def progress(query: StreamingQuery | Any) -> History:
     with one_sentence():
         done = tuple(one for one in map(parsed, running.recentProgress) if one is not None)
         failure = None if done or running.isActive else running.exception()
-    return History(done) if failure is None else History(done, f"the query has failed: {as_ours(str(failure))}")
+    return (
+        ProgressHistory(done)
+        if failure is None
+        else ProgressHistory(done, f"the query has failed: {as_ours(str(failure))}")
+    )
 
 
 def parsed(reported: Any) -> QueryProgress | None:

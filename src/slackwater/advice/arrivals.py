@@ -31,7 +31,7 @@ from slackwater.sources.replay import Replay
 
 
 @dataclass(frozen=True)
-class History:
+class ArrivalHistory:
     """Arrivals that were admitted, in order, and what clocks read then."""
 
     batch: Batch
@@ -105,14 +105,14 @@ def guarded(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> tuple[Batch
     return found.batch, found.ends, len(found.ahead)
 
 
-def history_of(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> History:
+def history_of(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> ArrivalHistory:
     """Read the clocks of recorded streams."""
     batch, ends, rejected = guarded(plan, arrivals, epochs)
     spec = replace(plan.release, discipline="tuple" if epochs.each_tuple else "epoch", external_sync=False)
     return read_clocks(batch, ends, spec, rejected)
 
 
-def read_clocks(batch: Batch, ends: Flags | None, spec: ReleaseSpec, rejected: int = 0) -> History:
+def read_clocks(batch: Batch, ends: Flags | None, spec: ReleaseSpec, rejected: int = 0) -> ArrivalHistory:
     """The history of arrivals that were admitted; `ends` says after which of them epochs end."""
     n, m = len(batch), spec.streams
     release = Release(spec, FixedSlack(0))
@@ -134,7 +134,7 @@ def read_clocks(batch: Batch, ends: Flags | None, spec: ReleaseSpec, rejected: i
         largest, last = np.empty(count, np.int64), np.empty(count, np.int64)
         follow_epochs(new, policy, clock, event, table, largest, last)
         slow = table[1:, 0]
-    return History(batch, event, _known(each, table, heard, batch, m), slow, largest, last, rejected, m)
+    return ArrivalHistory(batch, event, _known(each, table, heard, batch, m), slow, largest, last, rejected, m)
 
 
 def _known(each: bool, table: Words, heard: Words, batch: Batch, streams: int) -> Clocks:

@@ -31,7 +31,7 @@ SUM = "SELECT SUM(v) AS total FROM a [RANGE 5 SECONDS SLIDE 250 MILLISECONDS]"
 _TUPLES = 1
 
 
-class Kind(Enum):
+class DisorderKind(Enum):
     """What can be expected of a controller."""
 
     ALIKE = "alike"
@@ -43,12 +43,12 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Member:
+class ZooMember:
     """One kind of disorder."""
 
     name: str
     says: str
-    kind: Kind
+    kind: DisorderKind
     model: Callable[[float], Disorder]
     """From the length of the streams in seconds."""
     known_after: float = 1 / 12
@@ -69,85 +69,87 @@ def _stop(length: float) -> Disorder:
 
 
 _MEMBERS = (
-    Member("exponential", "delays are independent, 0.2 s on average", Kind.ALIKE, lambda length: exponential()),
-    Member(
+    ZooMember(
+        "exponential", "delays are independent, 0.2 s on average", DisorderKind.ALIKE, lambda length: exponential()
+    ),
+    ZooMember(
         "heavy_tail",
         "half of the tuples arrive within 0.1 s, 1 in 100 after more than 4 s, the last after half a minute",
-        Kind.ALIKE,
+        DisorderKind.ALIKE,
         lambda length: heavy_tail(),
     ),
-    Member(
+    ZooMember(
         "bursts",
         "every 20 s or so, 3 in 10 tuples are stuck for up to 3 s and come all at once",
-        Kind.ALIKE,
+        DisorderKind.ALIKE,
         lambda length: exponential(0.1) + bursts(),
     ),
-    Member(
+    ZooMember(
         "shift",
         "delays grow tenfold for two minutes, and once more four minutes later",
-        Kind.CHANGING,
+        DisorderKind.CHANGING,
         lambda length: shift(exponential(0.1), _spans(length)),
         known_after=4 / 12,
     ),
-    Member(
+    ZooMember(
         "cycle",
         "delays grow tenfold and fall again, every four minutes",
-        Kind.CHANGING,
+        DisorderKind.CHANGING,
         lambda length: cycle(exponential(0.1), length / 3),
         known_after=4 / 12,
     ),
-    Member(
+    ZooMember(
         "lagging_partition",
         "one partition of four falls behind by up to 20 s for a minute, three times",
-        Kind.CHANGING,
+        DisorderKind.CHANGING,
         _lags,
         known_after=3 / 12,
     ),
-    Member(
+    ZooMember(
         "offline",
         "one device in ten is offline for 20 to 60 s, three times each, and then uploads what it kept",
-        Kind.CHANGING,
+        DisorderKind.CHANGING,
         lambda length: exponential(0.1) + offline(0.1, length / 3, length / 36, length / 12),
         known_after=4 / 12,
     ),
-    Member(
+    ZooMember(
         "ahead",
         "the clock of one device in fifty is 30 minutes ahead",
-        Kind.WRONG_CLOCKS,
+        DisorderKind.WRONG_CLOCKS,
         lambda length: exponential() + ahead(),
     ),
-    Member(
+    ZooMember(
         "jumps",
         "now and then 3 in 100 tuples are dated ahead, by a second to three days",
-        Kind.WRONG_CLOCKS,
+        DisorderKind.WRONG_CLOCKS,
         lambda length: exponential() + jumps(),
     ),
-    Member(
+    ZooMember(
         "behind",
         "the clock of one device in fifty is 3 hours behind, and 2 in 1000 tuples are dated 1970",
-        Kind.WRONG_CLOCKS,
+        DisorderKind.WRONG_CLOCKS,
         lambda length: exponential() + behind() + dated_1970(),
     ),
-    Member(
+    ZooMember(
         "drift",
         "every clock gains or loses up to 0.5 %, and is set right every three minutes",
-        Kind.ALIKE,
+        DisorderKind.ALIKE,
         lambda length: exponential(0.1) + drift(),
     ),
-    Member(
+    ZooMember(
         "duplicates",
         "1 tuple in 20 is delivered twice, the second time a second later on average",
-        Kind.ALIKE,
+        DisorderKind.ALIKE,
         lambda length: exponential() + duplicates(),
     ),
-    Member(
+    ZooMember(
         "stop",
         "stream b falls silent for a minute, then a, and b for good a minute before the end",
-        Kind.ALIKE,
+        DisorderKind.ALIKE,
         _stop,
     ),
 )
-ZOO: dict[str, Member] = {member.name: member for member in _MEMBERS}
+ZOO: dict[str, ZooMember] = {member.name: member for member in _MEMBERS}
 """Every member by name."""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.advice.history import History
+from slackwater.advice.arrivals import ArrivalHistory
 from slackwater.core.batch import Flags, Words
 from slackwater.core.time import AFTER_ALL
 
@@ -25,7 +25,7 @@ STEPS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Cost:
     """What one slack costs."""
 
     latency: float | None
@@ -40,7 +40,7 @@ class Waiting:
 class Watermarks:
     """When the watermark reaches a time, for any slack."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: ArrivalHistory) -> None:
         self._history = history
         clocks = history.clocks
         self._by_stream = clocks.each and not bool((clocks.clock == AFTER_ALL).any())
@@ -80,7 +80,7 @@ class Watermarks:
         return last[np.minimum(readings, len(last) - 1)]
 
 
-class Sample:
+class EvenSample:
     """Some of many numbers, and how many each of them represents."""
 
     def __init__(self, numbers: Words) -> None:
@@ -91,12 +91,12 @@ class Sample:
 class JoinCost:
     """What slacks cost a join whose results have these newest members."""
 
-    def __init__(self, history: History, made: Words, windows: Words) -> None:
+    def __init__(self, history: ArrivalHistory, made: Words, windows: Words) -> None:
         self._history, self._marks, self._windows = history, Watermarks(history), windows
-        self._results, self._tuples = Sample(np.flatnonzero(made)), Sample(np.flatnonzero(history.passes))
+        self._results, self._tuples = EvenSample(np.flatnonzero(made)), EvenSample(np.flatnonzero(history.passes))
         self._made = made[self._results.at]
 
-    def of(self, slack: int) -> Waiting:
+    def of(self, slack: int) -> Cost:
         """What one slack costs."""
         history, marks, tuples = self._history, self._marks, self._tuples.at
         latency = _latency(marks, history.ts[self._results.at], self._made, slack)
@@ -105,18 +105,18 @@ class JoinCost:
         gone = np.maximum(marks.reach(times + self._windows[history.stream[tuples]] + 1, slack), tuples)
         waited, _ = _kept(tuples, held, marks.end, self._tuples.share)
         average, most = _kept(tuples, gone, marks.end, self._tuples.share)
-        return Waiting(latency, waited, average, most)
+        return Cost(latency, waited, average, most)
 
 
 class WindowCost:
     """What slacks cost an aggregate whose rows begin with these arrivals, and end at these times."""
 
-    def __init__(self, history: History, first: Words, ends: Words) -> None:
+    def __init__(self, history: ArrivalHistory, first: Words, ends: Words) -> None:
         self._history, self._marks = history, Watermarks(history)
-        self._rows, self._tuples = Sample(np.arange(len(first))), Sample(np.flatnonzero(history.passes))
+        self._rows, self._tuples = EvenSample(np.arange(len(first))), EvenSample(np.flatnonzero(history.passes))
         self._first, self._ends = first[self._rows.at], ends[self._rows.at]
 
-    def of(self, slack: int) -> Waiting:
+    def of(self, slack: int) -> Cost:
         """What one slack costs."""
         history, marks, tuples = self._history, self._marks, self._tuples.at
         latency = _latency(marks, self._ends, np.ones(len(self._ends), np.int64), slack)
@@ -126,7 +126,7 @@ class WindowCost:
         if history.each:
             until = np.maximum(marks.reach(history.ts[tuples], slack), tuples)
             held, _ = _kept(tuples, until, marks.end, self._tuples.share)
-        return Waiting(latency, held, average, most)
+        return Cost(latency, held, average, most)
 
 
 def _latency(marks: Watermarks, times: Words, weights: Words, slack: int) -> float | None:
