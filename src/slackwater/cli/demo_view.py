@@ -73,12 +73,12 @@ class Outcome:
 
 
 def seconds_of(milliseconds: float | None) -> str:
-    """A duration to three digits.
+    """A duration to three digits, and to whole milliseconds, so that a table has room for it.
 
     >>> seconds_of(16.897), seconds_of(1025.8), seconds_of(17606.1), seconds_of(0), seconds_of(None)
-    ('16.9 ms', '1.03 s', '17.6 s', '0 s', '-')
+    ('17 ms', '1.03 s', '17.6 s', '0 s', '-')
     """
-    return NOTHING if milliseconds is None else readable(float(f"{milliseconds:.3g}") * MILLISECOND)
+    return NOTHING if milliseconds is None else readable(round(float(f"{milliseconds:.3g}")) * MILLISECOND)
 
 
 def percent(share: float) -> str:
