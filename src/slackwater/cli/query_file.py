@@ -72,7 +72,7 @@ def run_file(
     plans = prepared.plans(count_only)
     folders = _Folders(out, plans)
     with paged(asked, out) as shown:
-        _run_all(prepared, plans, runtime, arrival_time, quiet, folders, shown)
+        _Set(prepared, plans, runtime, arrival_time, quiet).run(folders, shown)
         shown.end({name: ran.failure for name, ran in folders.done.items()})
     return folders.done
 
@@ -96,75 +96,67 @@ class _Folders:
         self.done[name] = ran
 
 
-def _run_all(
-    prepared: PreparedFile,
-    plans: Mapping[str, PhysicalPlan],
-    runtime: Runtime,
-    arrival_time: str | None,
-    quiet: bool,
-    receiver: Receiver,
-    shown: Paged | None = None,
-) -> None:
-    if isinstance(runtime, Local):
-        _run_together(prepared, plans, runtime, arrival_time, quiet, receiver, shown or Paged())
-    else:
-        _run_on_spark(prepared, plans, runtime, arrival_time, quiet, receiver, shown or Paged())
+@dataclass(frozen=True)
+class _Set:
+    """All queries of a file, to be run over one reading of their streams."""
 
+    prepared: PreparedFile
+    plans: Mapping[str, PhysicalPlan]
+    runtime: Runtime
+    arrival_time: str | None
+    quiet: bool
 
-def _run_together(
-    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, quiet: bool,
-    to: Receiver, shown: Paged,
-) -> None:  # fmt: skip
-    """All queries over one reading of their streams."""
-    streams = prepared.streams
-    run = LocalQueries(
-        plans, streams.sources, streams.time_unit, runtime.epochs, arrival_time=arrival_time, places=streams.places
-    )
-    for note in run.notes:
-        warn(note)
-    for name, one in run.runs.items():
-        shown.watch(name, one, prepared.queries[name].bound.quality_stated)
+    def run(self, to: Receiver, shown: Paged | None = None) -> None:
+        """Run them to their end, and hand over what each gives."""
+        (self._here if isinstance(self.runtime, Local) else self._on_spark)(to, shown or Paged())
 
-    with interruptible(run), progress_of_all(run.runs, quiet) as bar:
-        for name, table in run.tables(bar.tick):
-            to.take(name, table)
-    reported: set[str] = set()
-    for name, one in run.runs.items():
-        _warn_of_rejected(one, reported)
-        standing = run.standing(name)
-        to.end(name, one, standing.reason if standing.status == FAILED else None)
-
-
-def _run_on_spark(
-    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, quiet: bool,
-    to: Receiver, shown: Paged,
-) -> None:  # fmt: skip
-    """The same as one streaming query."""
-    # Without Spark nothing of this can be imported.
-    from slackwater.runtime.spark.job import SparkPlace
-    from slackwater.runtime.spark.replay.query_set import recorded_set
-
-    assert isinstance(runtime, SparkPlace), "there are two runtimes"
-    if arrival_time is not None:
-        raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
-    if shown.is_there:
-        raise UsageError(
-            "--page, --metrics and --log of a file of queries are offered in this process; leave --runtime spark out,"
-            " or start the queries with slackwater.queries and watch them with slackwater.watch, metrics or log_events"
-        )
-    streams, reported = prepared.streams, set[str]()
-    with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:
+    def _here(self, to: Receiver, shown: Paged) -> None:
+        assert isinstance(self.runtime, Local), "chosen above"
+        streams, reported = self.prepared.streams, set[str]()
+        run = LocalQueries(
+            self.plans, streams.sources, streams.time_unit, self.runtime.epochs, arrival_time=self.arrival_time,
+            places=streams.places,
+        )  # fmt: skip
         for note in run.notes:
             warn(note)
-        with interruptible(run), progress_of(len(run), lambda: run.done, quiet) as bar:
-            run.drive(bar.tick)
-        for name, one in run.runs().items():
-            for table in one.tables():
+        for name, one in run.runs.items():
+            shown.watch(name, one, self.prepared.queries[name].bound.quality_stated)
+        with interruptible(run), progress_of_all(run.runs, self.quiet) as bar:
+            for name, table in run.tables(bar.tick):
                 to.take(name, table)
-            for sentence in one.take_news():
-                warn(f"query {name}: {sentence}")
+        for name, one in run.runs.items():
             _warn_of_rejected(one, reported)
-            to.end(name, one, run.failure_of(name))
+            standing = run.standing(name)
+            to.end(name, one, standing.reason if standing.status == FAILED else None)
+
+    def _on_spark(self, to: Receiver, shown: Paged) -> None:
+        """The same as one streaming query."""
+        # Without Spark nothing of this can be imported.
+        from slackwater.runtime.spark.job import SparkPlace
+        from slackwater.runtime.spark.replay.query_set import recorded_set
+
+        assert isinstance(self.runtime, SparkPlace), "there are two runtimes"
+        if self.arrival_time is not None:
+            raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
+        if shown.is_there:
+            raise UsageError(
+                "--page, --metrics and --log of a file of queries are offered in this process; leave --runtime spark"
+                " out, or start the queries with slackwater.queries and watch them with slackwater.watch, metrics or"
+                " log_events"
+            )
+        streams, reported = self.prepared.streams, set[str]()
+        with recorded_set(self.runtime, self.plans, streams.sources, streams.time_unit, streams.places) as run:
+            for note in run.notes:
+                warn(note)
+            with interruptible(run), progress_of(len(run), lambda: run.done, self.quiet) as bar:
+                run.drive(bar.tick)
+            for name, one in run.runs().items():
+                for table in one.tables():
+                    to.take(name, table)
+                for sentence in one.take_news():
+                    warn(f"query {name}: {sentence}")
+                _warn_of_rejected(one, reported)
+                to.end(name, one, run.failure_of(name))
 
 
 def _warn_of_rejected(run: RecordedRun, reported: set[str]) -> None:
@@ -183,7 +175,7 @@ def verify_file(
     prepared.file.of_each(lambda query: check_rates_judged(prepared.queries[query.name].bound.query))
     plans = prepared.plans(count_only, identities=True)
     judges = _Judges(prepared, count_only, arrival_time, period, interval)
-    _run_all(prepared, plans, runtime, arrival_time, quiet, judges)
+    _Set(prepared, plans, runtime, arrival_time, quiet).run(judges)
     return judges.judged
 
 
