@@ -67,16 +67,16 @@ def waited_for(report: Mapping[str, Any]) -> str:
 
     >>> causes = {"slack": 300.0, "slowest_stream": 3600.0, "epoch": 0.0}
     >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": {"stream": "p2", "share": 0.97, "behind_ms": 1.0}})
-    'of that 300 ms slack, 3.6 s slowest stream (p2, 97 % of the time), 0 s epoch'
+    '300 ms slack, 3.6 s slowest stream (p2, 97 % of the time), 0 s epoch'
     >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": None})
-    'of that 300 ms slack, 3.6 s next tuple, 0 s epoch'
+    '300 ms slack, 3.6 s next tuple, 0 s epoch'
     """
     causes, slowest = report["latency_by_cause_ms"], report["slowest_stream"]
     stream = "next tuple"
     if slowest is not None:
         stream = f"slowest stream ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"
     slack, behind, epoch = (readable(causes[name] * MILLISECOND) for name in ("slack", "slowest_stream", "epoch"))
-    return f"of that {slack} slack, {behind} {stream}, {epoch} epoch"
+    return f"{slack} slack, {behind} {stream}, {epoch} epoch"
 
 
 def _events(seen: Mapping[str, int]) -> str:

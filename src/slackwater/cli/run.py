@@ -99,7 +99,7 @@ def show(report: Report, out: Path, console: Console) -> None:
     table.add_row("slack", slack_in_words(slack))
     if latency["avg"] is not None:
         table.add_row("latency", latency_in_words(latency))
-        table.add_row("", waited_for(content))
+        table.add_row("by cause", waited_for(content))
     if content["waiting_advice"] is not None:
         table.add_row("", content["waiting_advice"])
     if report.observation.quality is not None:
