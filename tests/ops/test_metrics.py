@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.observe.board import Board
+from slackwater.observe.latest import LatestProgress
 from slackwater.observe.metrics import METRICS, metric_names, registry_of
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.waiting import Waiting
@@ -24,10 +24,10 @@ needs_promtool = pytest.mark.skipif(
 
 
 def scraped(*progress: QueryProgress) -> str:
-    board = Board()
+    latest = LatestProgress()
     for one in progress:
-        board.publish(one)
-    return generate_latest(registry_of(board)).decode()
+        latest.publish(one)
+    return generate_latest(registry_of(latest)).decode()
 
 
 def test_a_scrape_gives_this_text() -> None:
@@ -56,9 +56,9 @@ def test_names_keep_to_the_conventions_of_prometheus() -> None:
 
 
 def test_before_anything_has_run_a_scrape_says_so() -> None:
-    board = Board()
-    board.expect("pairs")
-    lines = [line for line in generate_latest(registry_of(board)).decode().splitlines() if not line.startswith("#")]
+    latest = LatestProgress()
+    latest.expect("pairs")
+    lines = [line for line in generate_latest(registry_of(latest)).decode().splitlines() if not line.startswith("#")]
     assert lines[1:] == ['slackwater_query_running{query="pairs"} 1.0']
 
 
@@ -66,10 +66,10 @@ def test_a_query_that_ended_keeps_its_numbers_and_does_not_run() -> None:
     text = scraped(made(), made(over=True))
     assert 'slackwater_query_running{query="pairs"} 0.0' in text
     assert 'slackwater_results_total{query="pairs"} 95000.0' in text
-    board = Board()
-    board.publish(made())
-    board.ended("pairs", "the source is gone")
-    text = generate_latest(registry_of(board)).decode()
+    latest = LatestProgress()
+    latest.publish(made())
+    latest.ended("pairs", "the source is gone")
+    text = generate_latest(registry_of(latest)).decode()
     assert 'slackwater_query_running{query="pairs"} 0.0' in text
     assert 'slackwater_query_failed{query="pairs"} 1.0' in text
 

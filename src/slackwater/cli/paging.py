@@ -65,11 +65,11 @@ def paged(asked: Shown, folder: Path) -> Iterator[Paged]:
 
             readers.append(EventLog(event_writer(asked.log)))
         if asked.metrics is not None:
-            from slackwater.observe.board import Board
+            from slackwater.observe.latest import LatestProgress
             from slackwater.runtime.operating.metrics_server import MetricsServer
 
-            served = stack.enter_context(MetricsServer(Board(), asked.metrics, token=asked.page_token))
-            readers.append(served.board)
+            served = stack.enter_context(MetricsServer(LatestProgress(), asked.metrics, token=asked.page_token))
+            readers.append(served.latest)
             say(f"metrics: {served.address}", Console(stderr=True))
         if asked.page:
             readers.insert(0, stack.enter_context(_page(asked, folder)))

@@ -1,9 +1,9 @@
 """The progress of queries as metrics of Prometheus.
 
 Invariant: names and units keep its conventions: base units, `_total` for what only grows, a share is a `_ratio` from 0
-to 1. There is one registry for each board, none of the process. What is not known is left out, and never 0. The number
-of time series is bounded by queries, streams and reasons; partitions, of which there may be any number, are only
-counted.
+to 1. There is one registry for each `LatestProgress`, none of the process. What is not known is left out, and never 0.
+The number of time series is bounded by queries, streams and reasons; partitions, of which there may be any number, are
+only counted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from slackwater.core.time import SECOND
-from slackwater.observe.board import Board, Status
 from slackwater.observe.delays import BUCKETS, EDGES
+from slackwater.observe.latest import LatestProgress, QueryStatus
 from slackwater.observe.value import QueryProgress, StreamProgress
 
 GAUGE, COUNTER = "gauge", "counter"
@@ -42,13 +42,13 @@ class Told:
     kind: str
     help: str
     labels: Labels
-    of: Callable[[Status], Values]
+    of: Callable[[QueryStatus], Values]
 
 
 def _one(name: str, kind: str, help: str, read: Callable[[QueryProgress], float | None]) -> Told:
     """A metric that has one value a query."""
 
-    def of(status: Status) -> Values:
+    def of(status: QueryStatus) -> Values:
         return [] if status.progress is None else [((), read(status.progress))]
 
     return Told(name, kind, help, (), of)
@@ -101,7 +101,7 @@ def _wrong_clocks(progress: QueryProgress) -> Values:
     return [((name,), float(wrong.count(name))) for name in progress.streams]
 
 
-def _waiting(status: Status) -> Values:
+def _waiting(status: QueryStatus) -> Values:
     seen = status.latency
     if seen is None:
         return []
@@ -241,9 +241,9 @@ def _version() -> str:
 class ProgressCollector(Collector):
     """What a scrape finds: the numbers of the latest progress."""
 
-    def __init__(self, board: Board, look: Look | None = None) -> None:
+    def __init__(self, latest: LatestProgress, look: Look | None = None) -> None:
         """`look` is called before every scrape."""
-        self._board, self._look = board, look
+        self._latest, self._look = latest, look
 
     def collect(self) -> Iterator[Metric]:
         """All metrics of all queries."""
@@ -252,7 +252,7 @@ class ProgressCollector(Collector):
         yield build
         if self._look is not None:
             self._look()
-        statuses = self._board.statuses()
+        statuses = self._latest.statuses()
         for metric in METRICS:
             family = (GaugeMetricFamily if metric.kind == GAUGE else CounterMetricFamily)(
                 metric.name, metric.help, labels=["query", *metric.labels]
@@ -281,17 +281,17 @@ def _add_delays(family: HistogramMetricFamily, query: str, stream: str, buckets:
     family.add_sample(f"{DELAYS}_count", labels, total)
 
 
-def registry_of(board: Board, look: Look | None = None) -> CollectorRegistry:
-    """A registry with the queries of this board, and nothing of the process; `look` is called before every scrape."""
+def registry_of(latest: LatestProgress, look: Look | None = None) -> CollectorRegistry:
+    """A registry with these queries, and nothing of the process; `look` is called before every scrape."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ProgressCollector(board, look))
+    registry.register(ProgressCollector(latest, look))
     return registry
 
 
-def metrics_text(board: Board, accept: str = "", look: Look | None = None) -> tuple[bytes, str]:
-    """What a scrape of a board is answered, for a server of any kind: text, and its type by what is accepted."""
+def metrics_text(latest: LatestProgress, accept: str = "", look: Look | None = None) -> tuple[bytes, str]:
+    """What a scrape is answered, for a server of any kind: text, and its type by what is accepted."""
     encode, media_type = choose_encoder(accept)
-    return encode(registry_of(board, look)), media_type
+    return encode(registry_of(latest, look)), media_type
 
 
 def metric_names() -> frozenset[str]:

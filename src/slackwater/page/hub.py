@@ -13,8 +13,8 @@ from typing import Any
 
 from slackwater.core.errors import UsageError
 from slackwater.core.time import MILLISECOND
-from slackwater.observe.board import Board
 from slackwater.observe.delays import EDGES
+from slackwater.observe.latest import LatestProgress
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import plain
 from slackwater.page.history import HistoryFile, RecordedHistory
@@ -43,7 +43,7 @@ class Hub:
         self._recent: list[tuple[int, str]] = []
         self._number = 0
         self._all: tuple[int, list[str]] | None = None
-        self.board = Board()
+        self.latest_progress = LatestProgress()
         """The latest progress, for metrics."""
         self._generation = 0
         """How often a query has come."""
@@ -67,7 +67,7 @@ class Hub:
         **_: Any,
     ) -> None:
         """A query will publish progress; `set_target` takes the clause of another target."""
-        self.board.expect(query)
+        self.latest_progress.expect(query)
         with self._lock:
             if query in self._plans and plan is None and set_target is None:
                 return
@@ -80,7 +80,7 @@ class Hub:
     def publish(self, progress: QueryProgress) -> None:
         """The next progress of a query."""
         text = _shown(progress)
-        self.board.publish(progress)
+        self.latest_progress.publish(progress)
         with self._lock:
             self._seen.setdefault(progress.query, Thinned(self._most)).add(progress)
             self._number += 1
@@ -133,7 +133,7 @@ class Hub:
 
     def ended(self, query: str, failure: str | None = None) -> None:
         """A query runs no more; pages see it by its last progress."""
-        self.board.ended(query, failure)
+        self.latest_progress.ended(query, failure)
 
     def set_target(self, name: str, target: str) -> None:
         """Ask for another quality of a query."""

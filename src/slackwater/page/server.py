@@ -64,7 +64,7 @@ def page_routes(hub: Hub, control: bool = False) -> list[BaseRoute]:
 
     return [
         Route("/", index),
-        metrics_route(hub.board),
+        metrics_route(hub.latest_progress),
         Route("/snapshots", snapshots),
         Route("/events", events),
         Route("/target", target, methods=["POST"]),

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slackwater.core.errors import UsageError
-from slackwater.observe.board import Board
+from slackwater.observe.latest import LatestProgress
 from slackwater.observe.metrics import Look, metrics_text
 from slackwater.page.guard import Guard, check_address
 
@@ -97,12 +97,12 @@ class Served:
         return f"<p>{self.what} at {link}</p>"
 
 
-def metrics_route(board: Board, look: Look | None = None) -> Route:
-    """`/metrics` of a board, for Prometheus."""
+def metrics_route(latest: LatestProgress, look: Look | None = None) -> Route:
+    """`/metrics` of queries, for Prometheus."""
 
     # Not a coroutine: it is computed in a thread beside the server's.
     def metrics(request: Request) -> Response:
-        text, media_type = metrics_text(board, request.headers.get("accept", ""), look)
+        text, media_type = metrics_text(latest, request.headers.get("accept", ""), look)
         return Response(text, headers={"Content-Type": media_type})
 
     return Route("/metrics", metrics)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.observe.board import Board
+from slackwater.observe.latest import LatestProgress
 from slackwater.page.guard import token_of
 from slackwater.page.serving import HOST, Served, metrics_route
 from slackwater.runtime.follow import Following, follow
@@ -17,17 +17,17 @@ PORT = 9400
 
 
 class MetricsServer(Served):
-    """Serves the metrics of a board. A `with` block stops it at its end."""
+    """Serves the metrics of queries. A `with` block stops it at its end."""
 
-    def __init__(self, board: Board, port: int = PORT, host: str = HOST, token: str | None = None) -> None:
+    def __init__(self, latest: LatestProgress, port: int = PORT, host: str = HOST, token: str | None = None) -> None:
         """Port 0 is any that is free."""
-        self.board = board
+        self.latest = latest
         self._following: list[Following] = []
-        super().__init__("metrics", [metrics_route(board, self._look)], host, (port,), token, "metrics")
+        super().__init__("metrics", [metrics_route(latest, self._look)], host, (port,), token, "metrics")
 
     def add(self, query: Any, name: str | None = None) -> None:
         """One more query, or several by name."""
-        self._following.append(follow(query, self.board, name))
+        self._following.append(follow(query, self.latest, name))
 
     def _look(self) -> None:
         for one in self._following:
@@ -52,7 +52,7 @@ def metrics(
     SLACKWATER_PAGE_TOKEN: a scrape sends it as `?token=` or as `Authorization: Bearer`. Without a query it serves none
     yet; `add` takes more later.
     """
-    served = MetricsServer(Board(), port, host, token_of(token))
+    served = MetricsServer(LatestProgress(), port, host, token_of(token))
     if query is not None:
         try:
             served.add(query, name)

@@ -14,7 +14,7 @@ from slackwater.observe.value import Latency, QueryProgress
 
 
 @dataclass(frozen=True)
-class Status:
+class QueryStatus:
     """One query at a scrape."""
 
     query: str
@@ -25,29 +25,29 @@ class Status:
     """Of the latest progress in which something was emitted."""
 
 
-class Board:
+class LatestProgress:
     """Takes progress, and gives the status of queries.
 
-    >>> board = Board()
-    >>> board.expect("pairs")
-    >>> board.statuses()
-    [Status(query='pairs', running=True, progress=None, latency=None)]
+    >>> latest = LatestProgress()
+    >>> latest.expect("pairs")
+    >>> latest.statuses()
+    [QueryStatus(query='pairs', running=True, progress=None, latency=None)]
     """
 
     def __init__(self) -> None:
-        self._statuses: dict[str, Status] = {}
+        self._statuses: dict[str, QueryStatus] = {}
         self._lock = threading.Lock()
 
     def expect(self, query: str, **_: Any) -> None:
         """A query runs, and has reported nothing yet."""
         with self._lock:
-            self._statuses.setdefault(query, Status(query))
+            self._statuses.setdefault(query, QueryStatus(query))
 
     def publish(self, progress: QueryProgress) -> None:
         """The next progress of a query."""
         with self._lock:
-            before = self._statuses.get(progress.query, Status(progress.query))
-            self._statuses[progress.query] = Status(
+            before = self._statuses.get(progress.query, QueryStatus(progress.query))
+            self._statuses[progress.query] = QueryStatus(
                 progress.query,
                 running=not progress.ended and progress.failure is None,
                 progress=progress if before.progress is None else progress.after(before.progress),
@@ -57,13 +57,13 @@ class Board:
     def ended(self, query: str, failure: str | None = None) -> None:
         """A query runs no more, without having reported it itself."""
         with self._lock:
-            before = self._statuses.get(query, Status(query))
+            before = self._statuses.get(query, QueryStatus(query))
             progress = before.progress
             if progress is not None and failure is not None:
                 progress = replace(progress, failure=failure)
             self._statuses[query] = replace(before, running=False, progress=progress)
 
-    def statuses(self) -> list[Status]:
+    def statuses(self) -> list[QueryStatus]:
         """All queries that have ever reported, in the order of their names."""
         with self._lock:
             return [self._statuses[name] for name in sorted(self._statuses)]
