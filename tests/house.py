@@ -12,7 +12,7 @@ WHEEL = Path(__file__).parent.parent / "src" / "slackwater"
 
 BUDGETS = {
     "advice": 2_050,
-    "cli": 3_200,
+    "cli": 3_150,
     "core": 2_550,
     "disorder": 5_450,
     "expressions": 4_100,  # all that is said of aggregates, for everybody who asks
@@ -28,8 +28,8 @@ BUDGETS = {
     "sinks": 250,
     "sources": 1_850,
     "testing": 250,
-    "verify": 3_000,
-    "workloads": 1_150,
+    "verify": 2_950,
+    "workloads": 1_160,  # kinds of disorder have names of their own
     "": 150,
 }
 """Lines of Python by package; the empty name is what lies beside the packages."""
