@@ -17,7 +17,7 @@ from functools import reduce
 
 import pyarrow as pa
 
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.core.time import MINUTE, SECOND
 from slackwater.expressions.relational import (
     Aggregate,
@@ -25,7 +25,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     scans,
@@ -41,8 +40,8 @@ LOADS = 0.5
 SLIDE = SECOND
 
 
-def _column(name: str) -> RelationColumn:
-    return RelationColumn(name, Kind.FLOAT, pa.float64()) if name.startswith("value") else RelationColumn(
+def _column(name: str) -> Field:
+    return Field(name, Kind.FLOAT, pa.float64()) if name.startswith("value") else Field(
         name, Kind.INT, pa.int64()
     )  # fmt: skip
 

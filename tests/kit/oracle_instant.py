@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from slackwater.core.batch import Batch
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
@@ -23,7 +23,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
 )
@@ -81,7 +80,7 @@ def _window(spec: InstantRelation, at: int, tuples: Sequence[Tuple], scan: Scan)
     return [{column.name: value_of(e.words[rows[column.name]], column) for column in scan.columns} for e in mine]
 
 
-def value_of(word: int, column: RelationColumn) -> Any:
+def value_of(word: int, column: Field) -> Any:
     """The value that a word stands for; None is null."""
     value = decode(word, column.kind)
     return bool(value) if column.kind is Kind.BOOL and value is not None else value

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import FIRST_COLUMN
-from slackwater.core.schema import ARROW_OF, Kind
+from slackwater.core.schema import ARROW_OF, Field, Kind
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.relational import (
     Aggregate,
@@ -21,7 +21,6 @@ from slackwater.expressions.relational import (
     Placement,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     operators,
@@ -39,12 +38,12 @@ KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
 ROWS = FIRST_COLUMN + len(KINDS)
 
 
-def relation_column(name: str, kind: Kind) -> RelationColumn:
+def relation_column(name: str, kind: Kind) -> Field:
     """A column that leaves with the type that computed values of its kind have."""
-    return RelationColumn(name, kind, ARROW_OF[kind])
+    return Field(name, kind, ARROW_OF[kind])
 
 
-def reading_of(column: RelationColumn, side: int = 0) -> Column:
+def reading_of(column: Field, side: int = 0) -> Column:
     """A column as an expression."""
     return Column(side, column.name, column.kind)
 
@@ -86,7 +85,7 @@ class RandomTrees:
     def _int(self, least: int, most: int) -> int:
         return int(self._random.integers(least, most + 1))
 
-    def _fresh(self, kind: Kind) -> RelationColumn:
+    def _fresh(self, kind: Kind) -> Field:
         self._names += 1
         return relation_column(f"c{self._names}", kind)
 
@@ -138,7 +137,7 @@ class RandomTrees:
         sides = (*left.columns, *right.columns) if kind == "inner" else left.columns
         return Join(left, right, tuple(keys), condition, kind, tuple(self._fresh(column.kind) for column in sides))
 
-    def _value(self, columns: tuple[RelationColumn, ...], side: int = 0) -> Expr:
+    def _value(self, columns: tuple[Field, ...], side: int = 0) -> Expr:
         """An integer or a float."""
         column = reading_of(self._one(list(columns)), side)
         other = reading_of(self._one(list(columns)), side)
@@ -161,7 +160,7 @@ class RandomTrees:
             case _:
                 return column
 
-    def _condition(self, columns: tuple[RelationColumn, ...]) -> Expr:
+    def _condition(self, columns: tuple[Field, ...]) -> Expr:
         one = typed_call(self._one(["<", ">=", "=", "<>"]), (self._value(columns), self._value(columns)))
         column = reading_of(self._one(list(columns)))
         match self._one(["one", "one", "and", "or", "not null", "in", "not"]):

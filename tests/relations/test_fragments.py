@@ -7,14 +7,13 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
     Given,
     Join,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     nodes,
@@ -23,9 +22,9 @@ from slackwater.expressions.relational import (
 from slackwater.expressions.tree import Call, Column, Literal
 from slackwater.operators.instant.fragments import COLUMN, ROW, all_placed, cut, reading
 
-KEY = RelationColumn("k", Kind.INT, pa.int64())
-LOAD = RelationColumn("v", Kind.INT, pa.int64())
-TOP = RelationColumn("top", Kind.INT, pa.int64())
+KEY = Field("k", Kind.INT, pa.int64())
+LOAD = Field("v", Kind.INT, pa.int64())
+TOP = Field("top", Kind.INT, pa.int64())
 
 
 def correlated() -> Relation:
@@ -36,11 +35,9 @@ def correlated() -> Relation:
         Scan(1, 5, (KEY, LOAD)), (key,), (KEY,), (AggregateCall("MAX", Column(0, "v", Kind.INT), None, TOP),)
     )
     above = Call(">", (Column(0, "v", Kind.INT), Column(1, "top", Kind.INT)), Kind.BOOL)
-    other = RelationColumn("m.k", Kind.INT, pa.int64())
+    other = Field("m.k", Kind.INT, pa.int64())
     joined = Join(window, greatest, ((key, key),), above, "inner", (KEY, LOAD, other, TOP))
-    return Aggregate(
-        joined, (key,), (KEY,), (AggregateCall("COUNT", None, None, RelationColumn("n", Kind.INT, pa.int64())),)
-    )
+    return Aggregate(joined, (key,), (KEY,), (AggregateCall("COUNT", None, None, Field("n", Kind.INT, pa.int64())),))
 
 
 def put_together(fragments: tuple, relation: Relation) -> Relation:

@@ -19,68 +19,62 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal as OneOf
 
-import pyarrow as pa
-
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field
 from slackwater.expressions.tree import Expr
 
 
-@dataclass(frozen=True)
-class RelationColumn:
-    """A column of a relation: its kind, and the Arrow type it leaves with."""
-
-    name: str
-    kind: Kind
-    arrow: pa.DataType
-
-    @property
-    def scale(self) -> int:
-        """How many digits of a decimal stand behind the point."""
-        return int(self.arrow.scale) if self.kind is Kind.DECIMAL else 0
-
-
-@dataclass(frozen=True)
-class Scan:
-    """The instantaneous window of one entry of FROM."""
-
-    stream: int
-    """Which of the query's streams it reads; two windows over one source are two streams."""
-    range: int
-    """How far back it reaches, in microseconds."""
-    columns: tuple[RelationColumn, ...]
+class _Leaf:
+    """An operator without inputs."""
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
         return ()
 
 
+class _OfOne:
+    """An operator of one input."""
+
+    input: Relation
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
+
+
+class _OfItsColumns(_OfOne):
+    """An operator that leaves the columns of its input as they are."""
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        return self.input.columns
+
+
 @dataclass(frozen=True)
-class Select:
+class Scan(_Leaf):
+    """The instantaneous window of one entry of FROM."""
+
+    stream: int
+    """Which of the query's streams it reads; two windows over one source are two streams."""
+    range: int
+    """How far back it reaches, in microseconds."""
+    columns: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Select(_OfItsColumns):
     """The rows for which a condition is true."""
 
     input: Relation
     condition: Expr
 
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.input,)
-
-    @property
-    def columns(self) -> tuple[RelationColumn, ...]:
-        return self.input.columns
-
 
 @dataclass(frozen=True)
-class Project:
+class Project(_OfOne):
     """New columns, each computed from one row. `expressions` and `columns` go together."""
 
     input: Relation
     expressions: tuple[Expr, ...]
-    columns: tuple[RelationColumn, ...]
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.input,)
+    columns: tuple[Field, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ class Join:
     condition: Expr | None
     """Anything else that a pair must meet; it reads the left as input 0 and the right as input 1."""
     kind: OneOf["inner", "semi", "anti"] = "inner"
-    columns: tuple[RelationColumn, ...] = ()
+    columns: tuple[Field, ...] = ()
     """Those of the left, then, of an inner join, those of the right; names are made unique by whoever builds it."""
 
     @property
@@ -112,52 +106,36 @@ class AggregateCall:
     argument: Expr | None
     parameter: float | None
     """The share of QUANTILE."""
-    column: RelationColumn
+    column: Field
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(_OfOne):
     """One row for every group of equal keys; two nulls are equal as keys."""
 
     input: Relation
     keys: tuple[Expr, ...]
-    key_columns: tuple[RelationColumn, ...]
+    key_columns: tuple[Field, ...]
     calls: tuple[AggregateCall, ...]
 
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.input,)
-
     @cached_property
-    def columns(self) -> tuple[RelationColumn, ...]:
+    def columns(self) -> tuple[Field, ...]:
         return (*self.key_columns, *(call.column for call in self.calls))
 
 
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(_OfItsColumns):
     """Every row once."""
 
     input: Relation
 
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.input,)
-
-    @property
-    def columns(self) -> tuple[RelationColumn, ...]:
-        return self.input.columns
-
 
 @dataclass(frozen=True)
-class Given:
+class Given(_Leaf):
     """Rows that another fragment of the plan computes: a leaf where a plan is cut between two engines."""
 
     fragment: int
-    columns: tuple[RelationColumn, ...]
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return ()
+    columns: tuple[Field, ...]
 
 
 Relation = Scan | Given | Select | Project | Join | Aggregate | Distinct

@@ -33,7 +33,6 @@ from slackwater.expressions.relational import (
     Distinct,
     Project,
     Relation,
-    RelationColumn,
     Scan,
 )
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of, with_columns
@@ -66,7 +65,7 @@ class _Shape:
     """A bound SELECT: a relation, and what is selected of its columns."""
 
     relation: Relation
-    outputs: tuple[tuple[RelationColumn, Expr], ...]
+    outputs: tuple[tuple[Field, Expr], ...]
 
 
 @dataclass(frozen=True)
@@ -225,9 +224,7 @@ class _Binder:
         self.streams.append(bound)
         self._ways.append(self._way)
         fields = sorted(bound.schema.fields, key=lambda field: field.name != bound.schema.time)
-        columns = tuple(
-            RelationColumn(one.name, one.kind, leaves_as(Column(0, one.name, one.kind), (bound,))) for one in fields
-        )
+        columns = tuple(Field(one.name, one.kind, leaves_as(Column(0, one.name, one.kind), (bound,))) for one in fields)
         scan = Scan(len(self.streams) - 1, window.range, columns)
         return Entry(bound, scan, {column.name: column.name for column in columns})
 
@@ -236,7 +233,7 @@ class _Binder:
         if not all(isinstance(expr, Column) for _, expr in shape.outputs):
             relation = self.materialized(shape, query)
             shape = _Shape(relation, tuple((column, _own(column)) for column in relation.columns))
-        fields = tuple(Field(column.name, column.kind, column.arrow) for column, _ in shape.outputs)
+        fields = tuple(column for column, _ in shape.outputs)
         names = {column.name: expr.name for column, expr in shape.outputs if isinstance(expr, Column)}
         return Entry(StreamRef(alias, "", Schema(fields, ""), None), shape.relation, names)
 
@@ -362,7 +359,7 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
     order = name_columns([wish for _, wish in groups.selected], text_of(query), aggregate=True)
     names = _names_of_groups(groups, order)
     keys = tuple(
-        RelationColumn(names[key_column(at)], expr.kind, leaves_as(expr, scope.streams))
+        Field(names[key_column(at)], expr.kind, leaves_as(expr, scope.streams))
         for at, (expr, _) in enumerate(groups.keys)
     )
     for call in groups.calls:
@@ -372,18 +369,17 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
     calls = tuple(
         AggregateCall(
             call.function, None if call.argument is None else found.over(call.argument), call.parameter,
-            RelationColumn(names[call_column(at)], call.kind, aggregate_leaves_as(call, scope.streams)),
+            Field(names[call_column(at)], call.kind, aggregate_leaves_as(call, scope.streams)),
         )
         for at, call in enumerate(groups.calls)
     )  # fmt: skip
     relation: Relation = Aggregate(found.relation, tuple(found.over(expr) for expr, _ in groups.keys), keys, calls)
     relation = selected(relation, [renamed(one, names) for one in groups.having])
-    fields = tuple(Field(one.name, one.kind, one.arrow) for one in relation.columns)
-    group = StreamRef("", "", Schema(fields, ""), None)
+    group = StreamRef("", "", Schema(relation.columns, ""), None)
     outputs = []
     for (expr, _), name in zip(groups.selected, order, strict=True):
         own = renamed(expr, names)
-        outputs.append((RelationColumn(name, own.kind, leaves_as(own, (group,))), own))
+        outputs.append((Field(name, own.kind, leaves_as(own, (group,))), own))
     return _Shape(relation, tuple(outputs))
 
 
@@ -417,7 +413,7 @@ def _projected(query: Select, scope: Scope, found: Combined) -> _Shape:
     return _Shape(
         found.relation,
         tuple(
-            (RelationColumn(one.name, one.expr.kind, leaves_as(one.expr, scope.streams)), found.over(one.expr))
+            (Field(one.name, one.expr.kind, leaves_as(one.expr, scope.streams)), found.over(one.expr))
             for one in outputs
         ),
     )
@@ -431,7 +427,7 @@ def _refuse_bounds(shape: _Shape, query: Select) -> None:
             raise refused(query.items[0], message)
 
 
-def _own(column: RelationColumn) -> Column:
+def _own(column: Field) -> Column:
     return Column(0, column.name, column.kind, column.scale)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.relational import (
     Aggregate,
@@ -22,7 +22,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
 )
@@ -96,7 +95,7 @@ def _with_entry(left: Combined, position: int, entry: Entry, conditions: Sequenc
     return Combined(made, {**left.names, **{of: names[own] for of, own in right.names.items()}})
 
 
-def joined_columns(left: Relation, right: Relation, alias: str) -> tuple[tuple[RelationColumn, ...], dict[str, str]]:
+def joined_columns(left: Relation, right: Relation, alias: str) -> tuple[tuple[Field, ...], dict[str, str]]:
     """The columns of an inner join, and what those of its right side are called there."""
     taken = {column.name for column in left.columns}
     names = {}
@@ -112,7 +111,7 @@ def join(
     right: Combined,
     conditions: Sequence[Expr],
     kind: OneOf["inner", "semi", "anti"],
-    columns: tuple[RelationColumn, ...],
+    columns: tuple[Field, ...],
 ) -> Join:
     """A join by conditions that read entries of both sides: equalities of the two sides become keys."""
     keys, others = [], []

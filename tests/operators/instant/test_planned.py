@@ -14,7 +14,7 @@ from slackwater.core.quality import Complete
 from slackwater.core.schema import ARROW_OF, Field, Kind, Schema, kind_of
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.functions import typed_call
-from slackwater.expressions.relational import Aggregate, AggregateCall, Join, RelationColumn, Scan
+from slackwater.expressions.relational import Aggregate, AggregateCall, Join, Scan
 from slackwater.expressions.tree import Column, Literal
 from slackwater.language.bound import InstantQuery, StreamRef
 from slackwater.operators.instant.sharding import common_key
@@ -38,12 +38,12 @@ SCHEMA = Schema(
     ),
     "ts",
 )
-COLUMNS = tuple(RelationColumn(field.name, field.kind, field.arrow) for field in SCHEMA.fields)
+COLUMNS = tuple(Field(field.name, field.kind, field.arrow) for field in SCHEMA.fields)
 PLUG, LOAD = Column(0, "plug", Kind.TEXT), Column(0, "load", Kind.FLOAT)
 
 
-def column(name: str, kind: Kind) -> RelationColumn:
-    return RelationColumn(name, kind, ARROW_OF[kind])
+def column(name: str, kind: Kind) -> Field:
+    return Field(name, kind, ARROW_OF[kind])
 
 
 def high_loads(filters_of: tuple[tuple, tuple] = ((), ())) -> InstantQuery:

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
@@ -14,7 +14,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     operators,
@@ -30,8 +29,8 @@ MINUTE = 60 * SECOND
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "COUNT_DISTINCT")
 
 
-def integer(name: str) -> RelationColumn:
-    return RelationColumn(name, Kind.INT, pa.int64())
+def integer(name: str) -> Field:
+    return Field(name, Kind.INT, pa.int64())
 
 
 KEY = Column(0, "k", Kind.INT)

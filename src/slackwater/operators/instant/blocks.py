@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.expressions.compile import compile_filter, compile_maps
 from slackwater.expressions.computed import Computed, as_words
 from slackwater.expressions.lower import EncodeText, Layout
-from slackwater.expressions.relational import RelationColumn
 from slackwater.expressions.tree import Call, Column, Expr
 
 GROUP_KEY, JOIN_KEY, VALUE = "group key", "join key", "argument"
@@ -63,13 +62,13 @@ def gathered(blocks: Iterable[Block], columns: int) -> Block:
     return Block(np.concatenate([one.rows for one in some], axis=1), sum(one.n for one in some))
 
 
-def places_of(columns: Sequence[RelationColumn]) -> Layout:
+def places_of(columns: Sequence[Field]) -> Layout:
     """Where the columns of one relation stand in its blocks."""
     places = {column.name: at for at, column in enumerate(columns)}
     return lambda stream, column: places[column]
 
 
-def places_of_pair(left: Sequence[RelationColumn], right: Sequence[RelationColumn]) -> dict[tuple[int, str], int]:
+def places_of_pair(left: Sequence[Field], right: Sequence[Field]) -> dict[tuple[int, str], int]:
     """Where the columns of two relations stand when rows of both stand side by side."""
     both = {(0, column.name): at for at, column in enumerate(left)}
     return both | {(1, column.name): len(left) + at for at, column in enumerate(right)}
@@ -78,9 +77,7 @@ def places_of_pair(left: Sequence[RelationColumn], right: Sequence[RelationColum
 class Mapper:
     """Computes columns from the columns of a block."""
 
-    def __init__(
-        self, exprs: Sequence[Expr], role: str, columns: Sequence[RelationColumn], encode_text: EncodeText
-    ) -> None:
+    def __init__(self, exprs: Sequence[Expr], role: str, columns: Sequence[Field], encode_text: EncodeText) -> None:
         layout = places_of(columns)
         # A bare column is passed on as it is: only there a NaN still differs from a null.
         self._bare = {

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.errors import DataError, UsageError
-from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.expressions.relational import Given, Relation, RelationColumn, Scan, operators
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Field, Kind
+from slackwater.expressions.relational import Given, Relation, Scan, operators
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import Block, empty
 from slackwater.operators.instant.fragments import Fragment
@@ -43,7 +43,7 @@ def connected() -> Any:
     return duckdb.connect(":memory:")
 
 
-def arrow_of(words: Words, n: int, columns: Sequence[RelationColumn]) -> pa.RecordBatch:
+def arrow_of(words: Words, n: int, columns: Sequence[Field]) -> pa.RecordBatch:
     """The first rows of some words as a record batch over the same memory."""
     arrays = []
     for at, column in enumerate(columns):
@@ -59,7 +59,7 @@ def arrow_of(words: Words, n: int, columns: Sequence[RelationColumn]) -> pa.Reco
     return pa.record_batch(arrays, names=[f"c{at}" for at in range(len(arrays))])
 
 
-def words_of(table: pa.Table, columns: Sequence[RelationColumn]) -> Block:
+def words_of(table: pa.Table, columns: Sequence[Field]) -> Block:
     """What a statement has given, as words."""
     n = table.num_rows
     words = np.empty((len(columns), n), np.int64)
@@ -80,7 +80,7 @@ def words_of(table: pa.Table, columns: Sequence[RelationColumn]) -> Block:
 class SeenWindow:
     """A window as the database sees it."""
 
-    def __init__(self, store: WindowStore, size: int, columns: Sequence[RelationColumn]) -> None:
+    def __init__(self, store: WindowStore, size: int, columns: Sequence[Field]) -> None:
         self._store, self._size, self._columns = store, size, columns
         self._whole: dict[int, pa.RecordBatch] = {}
         self._none = arrow_of(empty(len(columns)).words, 0, columns)
@@ -118,7 +118,7 @@ class ColumnFragment(Node):
         self._relation, self.columns = relation, len(relation.columns)
         self._database = connected()
         self._windows: dict[str, SeenWindow] = {}
-        self._given: dict[str, tuple[int, Sequence[RelationColumn]]] = {}
+        self._given: dict[str, tuple[int, Sequence[Field]]] = {}
         self._fragments, self._stores = fragments, windows
         self._statement = Statement(self._leaf, context.encode_text).of(relation)
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from slackwater.core.batch import FIRST_COLUMN, TS, Floats, Words
 from slackwater.core.jit import in_place
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.core.state import encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
-from slackwater.expressions.relational import Aggregate, AggregateCall, Distinct, RelationColumn
+from slackwater.expressions.relational import Aggregate, AggregateCall, Distinct
 from slackwater.expressions.tree import Column, Expr
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -40,7 +40,7 @@ def as_aggregate(distinct: Distinct) -> Aggregate:
     """DISTINCT is a group for every row; the count that comes with it is dropped."""
     columns = distinct.columns
     keys = tuple(Column(0, column.name, column.kind, column.scale) for column in columns)
-    counted = RelationColumn("\0count", Kind.INT, columns[0].arrow)
+    counted = Field("\0count", Kind.INT, columns[0].arrow)
     return Aggregate(distinct.input, keys, columns, (AggregateCall("COUNT", None, None, counted),))
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from slackwater.core.schema import Field
 from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     scans,
@@ -33,24 +33,24 @@ def pruned(relation: Relation) -> Relation:
 
 def _alike(relation: Relation) -> Relation:
     """The tree with windows of one stream that have the same columns."""
-    columns: dict[int, dict[str, RelationColumn]] = {}
+    columns: dict[int, dict[str, Field]] = {}
     for scan in scans(relation):
         columns.setdefault(scan.stream, {}).update({column.name: column for column in scan.columns})
     wide = {stream: tuple(known.values()) for stream, known in columns.items()}
     return relation if all(scan.columns == wide[scan.stream] for scan in scans(relation)) else _cut(relation, wide)
 
 
-def _cut(relation: Relation, wide: Mapping[int, tuple[RelationColumn, ...]]) -> Relation:
+def _cut(relation: Relation, wide: Mapping[int, tuple[Field, ...]]) -> Relation:
     """The widened tree with the columns that it had."""
     made = _widened(relation, wide)
     return made if made.columns == relation.columns else _only(made, relation.columns)
 
 
-def _only(relation: Relation, columns: tuple[RelationColumn, ...]) -> Project:
+def _only(relation: Relation, columns: tuple[Field, ...]) -> Project:
     return Project(relation, tuple(Column(0, one.name, one.kind, one.scale) for one in columns), columns)
 
 
-def _widened(relation: Relation, wide: Mapping[int, tuple[RelationColumn, ...]]) -> Relation:
+def _widened(relation: Relation, wide: Mapping[int, tuple[Field, ...]]) -> Relation:
     """The tree over wider windows; nothing reads the columns that are more."""
     if isinstance(relation, Scan):
         return replace(relation, columns=wide[relation.stream])

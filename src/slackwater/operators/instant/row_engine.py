@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.core.schema import Field
 from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
@@ -25,7 +26,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Select,
 )
 from slackwater.expressions.tree import Column, Expr, columns_of
@@ -358,7 +358,7 @@ class _SideBySide:
     def __init__(
         self,
         lines: Mapping[tuple[int, str], int],
-        both: tuple[Sequence[RelationColumn], Sequence[RelationColumn]],
+        both: tuple[Sequence[Field], Sequence[Field]],
         size: int | None = None,
     ) -> None:
         self._size = len(lines) if size is None else size

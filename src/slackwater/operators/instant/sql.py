@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from slackwater.core.errors import UsageError
-from slackwater.core.schema import NULL_WORD, Kind
+from slackwater.core.schema import NULL_WORD, Field, Kind
 from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText
 from slackwater.expressions.relational import (
@@ -26,7 +26,6 @@ from slackwater.expressions.relational import (
     Join,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
 )
@@ -127,7 +126,7 @@ class Statement:
         exists = "EXISTS" if join.kind == "semi" else "NOT EXISTS"
         return f"SELECT {_listed(items)} FROM {sources[0]} WHERE {exists} (SELECT 1 FROM {sources[1]} WHERE {met})"
 
-    def _renderer(self, *inputs: tuple[Sequence[RelationColumn], str]) -> Renderer:
+    def _renderer(self, *inputs: tuple[Sequence[Field], str]) -> Renderer:
         names = {
             (stream, column.name): f"{alias}.c{at}"
             for stream, (columns, alias) in enumerate(inputs)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from slackwater.core.schema import Kind
+from slackwater.core.schema import Field, Kind
 from slackwater.core.time import SECOND
 from slackwater.expressions.relational import (
     Aggregate,
@@ -27,7 +27,6 @@ from slackwater.expressions.relational import (
     Placement,
     Project,
     Relation,
-    RelationColumn,
     Scan,
     Select,
     scans,
@@ -38,8 +37,8 @@ from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.fitting import MeasuredPlan, fitted
 from slackwater.plan.placement.statistics import Statistics
 
-KEY, VALUE = RelationColumn("k", Kind.INT, pa.int64()), RelationColumn("v", Kind.FLOAT, pa.float64())
-FURTHER = (RelationColumn("l", Kind.INT, pa.int64()), RelationColumn("m", Kind.INT, pa.int64()))
+KEY, VALUE = Field("k", Kind.INT, pa.int64()), Field("v", Kind.FLOAT, pa.float64())
+FURTHER = (Field("l", Kind.INT, pa.int64()), Field("m", Kind.INT, pa.int64()))
 """Keys that follow from the first, its seventh and what is left: together they have as many values as it alone."""
 SEVEN = 7
 _KEY, _VALUE = Column(0, "k", Kind.INT), Column(0, "v", Kind.FLOAT)
@@ -93,18 +92,18 @@ def _above(below: Relation) -> Select:
 
 
 def _aggregate(below: Relation, function: str = "MAX") -> Aggregate:
-    made = RelationColumn("v", Kind.INT, pa.int64()) if function == "COUNT_DISTINCT" else VALUE
+    made = Field("v", Kind.INT, pa.int64()) if function == "COUNT_DISTINCT" else VALUE
     return Aggregate(below, (_KEY,), (KEY,), (AggregateCall(function, _VALUE, None, made),))
 
 
 def _join(left: Relation, right: Relation) -> Join:
-    others = (RelationColumn("k2", KEY.kind, KEY.arrow), RelationColumn("v2", VALUE.kind, VALUE.arrow))
+    others = (Field("k2", KEY.kind, KEY.arrow), Field("v2", VALUE.kind, VALUE.arrow))
     return Join(left, right, ((_KEY, _KEY),), None, "inner", (*left.columns, *others))
 
 
 def _by_keys(below: Relation, function: str, argument: Expr | None, by: Sequence[str] = ("k", "l", "m")) -> Aggregate:
     made = AggregateCall(
-        function, argument, None, RelationColumn("v", Kind.INT if argument is None else Kind.FLOAT, VALUE.arrow)
+        function, argument, None, Field("v", Kind.INT if argument is None else Kind.FLOAT, VALUE.arrow)
     )
     keys = tuple(one for one in (KEY, *FURTHER) if one.name in by)
     return Aggregate(below, tuple(Column(0, one.name, one.kind) for one in keys), keys, (made,))

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from slackwater.core.schema import Kind
-from slackwater.expressions.relational import Join, Relation, RelationColumn, Select
+from slackwater.core.schema import Field, Kind
+from slackwater.expressions.relational import Join, Relation, Select
 from slackwater.expressions.tree import Call, Column, Expr, streams_of, with_columns
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
@@ -44,7 +44,7 @@ class Block:
     """A join of many relations. Sets of leaves are bits of an integer."""
 
     leaves: tuple[Relation, ...]
-    columns: Mapping[Place, RelationColumn]
+    columns: Mapping[Place, Field]
     """All columns, as the whole block calls them."""
     classes: tuple[tuple[Expr, ...], ...]
     """Expressions, each over one leaf, that must all be equal."""

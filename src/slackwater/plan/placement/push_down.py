@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, RelationColumn, Select
+from slackwater.core.schema import Field
+from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, Select
 from slackwater.expressions.tree import Call, Column, Expr, walk, with_columns
 from slackwater.plan.placement.sizes import conjunction, conjuncts
 from slackwater.plan.sharing.normal_form import can_fail
@@ -135,14 +136,14 @@ def _joined_again(
     join: Join,
     side: int,
     below: Aggregate,
-    grouped: Mapping[Expr, RelationColumn],
+    grouped: Mapping[Expr, Field],
     to_other: Mapping[str, Expr],
-    theirs: list[tuple[Expr, RelationColumn]],
+    theirs: list[tuple[Expr, Field]],
 ) -> Relation | None:
     """The join over the aggregate, and the columns that were asked for."""
     other = join.inputs[1 - side]
     taken = {column.name for column in below.columns}
-    renamed: dict[str, RelationColumn] = {}
+    renamed: dict[str, Field] = {}
     for column in other.columns:
         name = column.name
         while name in taken:
@@ -178,7 +179,7 @@ def _joined_again(
     return Project(joined, expressions, top.columns)
 
 
-def _over_groups(condition: Expr, side: int, named: Mapping[str, RelationColumn]) -> Expr | None:
+def _over_groups(condition: Expr, side: int, named: Mapping[str, Field]) -> Expr | None:
     """A join's condition over groups in place of rows, or None if it reads more of the rows than their keys."""
     if isinstance(condition, Column):
         if condition.stream != side:
