@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.expressions.text_casts import time_as_text
+from slackwater.expressions.textual import time_as_text
 from slackwater.runtime.local.answer import replay
 
 pytestmark = pytest.mark.xdist_group("spark")
