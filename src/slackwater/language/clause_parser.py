@@ -100,7 +100,7 @@ class ClauseParser(ExpressionParser):
         if self.word() != "[":
             return None
         opening = self.take()
-        refusal = unsupported.window(self.word())
+        refusal = unsupported.WINDOWS.get(self.word())
         if refusal is not None:
             self.fail(refusal)
         if self.accept("START", "WHEN"):
@@ -116,7 +116,7 @@ class ClauseParser(ExpressionParser):
             start = self._prev.start
             slide = read("the slide of the window")
             slide_place = start, self._prev.end + 1
-        refusal = unsupported.window(self.word())
+        refusal = unsupported.WINDOWS.get(self.word())
         if refusal is not None:
             self.fail(refusal)
         if not self.accept("]"):

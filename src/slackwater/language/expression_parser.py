@@ -187,7 +187,7 @@ class ExpressionParser(Parser):
         if self.word() != "SELECT":
             return None
         if [self.word(-2), self.word(-1)] not in _BEFORE_A_QUERY:
-            self.fail(unsupported.inside_expression("SELECT") or "")
+            self.fail(unsupported.INSIDE["SELECT"])
         return self.read_query(self._prev)
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
@@ -284,7 +284,7 @@ def _explain(stumble: _StumbleError, tokens: list[Token], text: str) -> QueryErr
         return QueryError(f"the expression ends too early{wanted}", text, end, end + 1)
     position = next((at for at, other in enumerate(tokens) if other is token), 0)
     for suspect in (token, tokens[max(position - 1, 0)]):
-        refusal = unsupported.inside_expression(word(suspect))
+        refusal = unsupported.INSIDE.get(word(suspect))
         if refusal is not None:
             return QueryError(refusal, text, suspect.start, suspect.end + 1)
     wanted = f"; {_wanted(stumble)}" if _wanted(stumble) else ""

@@ -96,7 +96,7 @@ class QueryParser(ClauseParser):
         united = []
         while self.word() == "UNION":
             if not self.accept("UNION", "ALL"):
-                self.fail(unsupported.clause("UNION") or "")
+                self.fail(unsupported.CLAUSES["UNION"])
             united.append(self._select())
         first.set("united", united)
         return first
@@ -107,7 +107,7 @@ class QueryParser(ClauseParser):
         if self.word() == "CREATE":
             self.fail(_OF_A_FILE)
         if not self.accept("SELECT"):
-            self.fail(unsupported.clause(self.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
+            self.fail(unsupported.CLAUSES.get(self.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
         first, behind = self._prev, self.peek()
         select = Select(kind=next((kind for kind in KINDS if self.accept(kind)), ""))
         if select.kind and behind is not None:
@@ -191,7 +191,9 @@ class QueryParser(ClauseParser):
             elif self.accept("JOIN") or self.accept("INNER", "JOIN"):
                 streams.append(self._stream("JOIN"))
                 if not self.accept("ON"):
-                    self.fail(unsupported.clause(self.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
+                    self.fail(
+                        unsupported.CLAUSES.get(self.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key"
+                    )
                 streams[-1].set("on", self._condition("ON", commas=True))
             else:
                 return streams
@@ -215,12 +217,12 @@ class QueryParser(ClauseParser):
 
     def _stream_name(self) -> exp.Identifier:
         if self.word() in ("LATERAL", "UNNEST") and (is_name(self.peek(1)) or self.word(1) == "("):
-            self.fail(unsupported.clause("LATERAL") or "")
+            self.fail(unsupported.CLAUSES["LATERAL"])
         name = self.name("the name of a stream")
         if self.word() == ".":
             self.fail("a stream's name has one part; put it in quotes if it has a dot in it")
         if self.word() == "(":
-            self.fail(unsupported.function("window") or "")
+            self.fail(unsupported.FUNCTIONS["window"])
         return name
 
     def _query_in_parentheses(self) -> Select:
@@ -341,7 +343,7 @@ class QueryParser(ClauseParser):
 
     def _refuse_rest(self, otherwise: str | None = None) -> NoReturn:
         """Refuse what stands behind a query, with what is wrong about it."""
-        known = unsupported.clause(self.word())
+        known = unsupported.CLAUSES.get(self.word())
         if self.word() == "UNION" and self.word(1) == "ALL":
             known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
         if self.word() in _TARGETS:

@@ -136,10 +136,10 @@ class Scalars:
 
     def _not_offered(self, node: exp.Expr) -> str:
         if isinstance(node, Select):
-            return unsupported.inside_expression("SELECT") or ""
+            return unsupported.INSIDE["SELECT"]
         if isinstance(node, exp.Star):
             return f"'*' cannot stand in {self.clause}"
-        return unsupported.inside_expression(_REFUSED.get(type(node), "")) or "this is not offered in an expression"
+        return unsupported.INSIDE.get(_REFUSED.get(type(node), "")) or "this is not offered in an expression"
 
     def _call(self, op: str, nodes: Sequence[exp.Expr], whole: exp.Expr) -> Expr:
         return self._typed(op, [self.bind(node) for node in nodes], nodes, whole)
@@ -284,7 +284,9 @@ class Scalars:
             raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
         names = function_names()
         if name not in names:
-            raise self._at_name(unsupported.function(name) or unknown_function(node.name, (*names, *BY_CALL)), node)
+            raise self._at_name(
+                unsupported.FUNCTIONS.get(name) or unknown_function(node.name, (*names, *BY_CALL)), node
+            )
         return self._call(name, node.expressions, node)
 
     def _at_name(self, message: str, node: exp.Expr) -> QueryError:

@@ -56,9 +56,7 @@ def tokenize(text: str) -> list[Token]:
     ['FROM', 'a', '[', '5', 'sec', ']']
     """
     check_length(text)
-    tokens = tokens_of(text)
-    check_tokens(tokens, text)
-    return tokens
+    return tokens_of(text)
 
 
 def tokens_of(text: str) -> list[Token]:

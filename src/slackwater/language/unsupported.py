@@ -13,7 +13,7 @@ _UNION = "UNION would have to remember every row for ever to leave out the secon
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
-_CLAUSES = {
+CLAUSES = {
     "ORDER": "ORDER BY is not offered; results always leave in the order of time",
     "SORT": "SORT BY is not offered; results always leave in the order of time",
     "LIMIT": _LIMIT,
@@ -42,8 +42,9 @@ _CLAUSES = {
     "SELECT": _SUBQUERY,
     "EXISTS": "EXISTS with a query stands in WHERE, by itself between ANDs",
 }
+"""Why a clause is refused, by the word that it begins with."""
 
-_INSIDE = {
+INSIDE = {
     "OVER": _OVER,
     "FILTER": "FILTER stands behind an aggregate, as in SUM(v) FILTER (WHERE v > 0)",
     "WITHIN": "WITHIN GROUP is not offered; write QUANTILE(v, 0.5)",
@@ -57,10 +58,11 @@ _INSIDE = {
     "ORDER": "ORDER BY inside an aggregate is not offered",
     "EXISTS": "EXISTS with a query stands in WHERE, by itself between ANDs",
 }
+"""Why an expression may not go on, by the word it would go on with."""
 
 _GROUPING = "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping"
 _WINDOW_FUNCTION = "window functions are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
-_FUNCTIONS = {
+FUNCTIONS = {
     "rollup": _GROUPING,
     "cube": _GROUPING,
     "tumble": _WINDOW_FUNCTION,
@@ -80,38 +82,16 @@ _FUNCTIONS = {
     "lag": _OVER,
     "lead": _OVER,
 }
+"""Why a function of SQL has no place here, with what to write in its stead."""
 
-_WINDOWS = {
+WINDOWS = {
     "SESSION": "session windows are not offered; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "UNBOUNDED": "a window must end; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "NOW": "write [RANGE 0 SECONDS] for tuples of one and the same time",
     "PARTITION": "PARTITION BY is not offered in a window; use GROUP BY",
 }
+"""Why a window in brackets is refused, by the word that it begins with."""
 
 
-def clause(name: str) -> str | None:
-    """Why a clause that begins with this word is refused, or None if the word begins no clause.
-
-    >>> clause("QUALIFY")
-    'QUALIFY is not offered; filter the results where they are read'
-    """
-    return _CLAUSES.get(name)
-
-
-def inside_expression(name: str) -> str | None:
-    """Why an expression may not go on with this word."""
-    return _INSIDE.get(name)
-
-
-def function(name: str) -> str | None:
-    """Why a function of SQL has no place here, with what to write in its stead."""
-    return _FUNCTIONS.get(name)
-
-
-def window(name: str) -> str | None:
-    """Why a window that begins with this word is refused."""
-    return _WINDOWS.get(name)
-
-
-CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP"}
+CLAUSE_WORDS = frozenset(CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP"}
 """Words after which an expression is over, even though what they begin is refused."""
