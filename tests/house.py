@@ -15,7 +15,7 @@ BUDGETS = {
     "cli": 3_150,
     "core": 2_550,
     "disorder": 5_450,
-    "expressions": 4_100,  # all that is said of aggregates, for everybody who asks
+    "expressions": 4_050,  # all that is said of aggregates, for everybody who asks
     "figures": 350,
     "language": 5_350,
     "observe": 2_700,

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import sqlglot
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.core.errors import QueryError
 from slackwater.language.bind import Bound
 from slackwater.language.dialect import Slackwater, parse, written
 from slackwater.language.nodes import Clause, place_of
 from slackwater.language.query_file import is_query_file, query_file
+from tests.effort import tried
 
 from .streams import bound
 
@@ -25,6 +28,22 @@ _EXPRESSIONS = (
     "ts - INTERVAL '1 month 2 days'", "CASE key WHEN 1 THEN 'a' ELSE 'b' END", "CASE WHEN ok THEN v END", "'it''s'",
     "'a\\b'", '"name"', 's."v"', "`v`", "1.5e3", "NULL", "MIN(v, 1)",
 )  # fmt: skip
+
+
+_FORMS = (
+    "({})", "NOT {}", "- {}", "abs({})", "{} IS NOT NULL", "{} IS TRUE", "{}::string", "CAST({} AS DOUBLE)",
+    "{} + {}", "{} - {}", "{} * {}", "{} / {}", "{} % {}", "{} || {}", "{} = {}", "{} <> {}", "{} <= {}", "{} AND {}",
+    "{} OR {}", "{} LIKE {}", "{} NOT ILIKE {}", "least({}, {})", "{} IN ({}, {})", "{} NOT IN ({}, {})",
+    "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}", "CASE WHEN {} THEN {} ELSE {} END",
+    "CASE {} WHEN {} THEN {} END", "{} + INTERVAL 5 SECONDS", "EXTRACT(HOUR FROM {})",
+)  # fmt: skip
+_VALUES = ("v", "s.key", '"name"', "ok", "ts", "1", "2.5", ".5", "1e3", "'x'", "'it''s'", "NULL", "TRUE")
+
+
+@st.composite
+def _formed(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
+    form = draw(st.sampled_from(_FORMS))
+    return form.format(*(draw(inner) for _ in range(form.count("{}"))))
 
 
 def _accepted() -> list[str]:
@@ -52,6 +71,24 @@ def test_what_is_written_is_read_as_the_same_tree(text: str) -> None:
     assert parse(again) == query
     assert written(parse(again)) == again
     assert meaning(again) == meaning(text)
+
+
+@given(st.recursive(st.sampled_from(_VALUES), lambda inner: _formed(inner), max_leaves=8))
+@tried(200, deadline=None)
+def test_any_expression_is_read_again_as_it_is_written(expression: str) -> None:
+    text = f"SELECT {expression} FROM s"
+    try:
+        query = parse(text)
+    except QueryError:
+        return
+    again = written(query)
+    assert parse(again) == query
+    assert written(parse(again)) == again
+    try:
+        meant = meaning(f"SELECT {expression} AS x FROM s")
+    except QueryError:
+        return
+    assert meaning(written(parse(f"SELECT {expression} AS x FROM s"))) == meant
 
 
 def test_there_are_accepted_queries() -> None:

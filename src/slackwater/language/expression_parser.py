@@ -198,6 +198,12 @@ class ExpressionParser(Parser):
         self.accept(")")
         return found
 
+    def _parse_primary(self) -> exp.Expr | None:
+        """A number without a digit before its point stays as it is written."""
+        if self._match_pair(TokenType.DOT, TokenType.NUMBER):
+            return exp.Literal.number(f".{self._prev.text}")
+        return super()._parse_primary()
+
     def _parse_unary(self) -> exp.Expr | None:
         first = self._curr
         node = super()._parse_unary()
