@@ -1,4 +1,4 @@
-"""Clocks that follow the crowd, and the guard against tuples that are too far ahead of it."""
+"""Clocks that follow a vote, and the guard against tuples that are too far ahead of it."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
 from tests.kit.drive import drive, pipeline_of
-from tests.kit.oracle_crowd import OracleCrowd
+from tests.kit.oracle_clock_vote import OracleClockVote
 from tests.kit.traces import cuttings, pieces
 
 EACH, CALLS, BY_TWENTY, BY_SECOND = (
@@ -196,7 +196,7 @@ TIMES = st.lists(
 
 @given(TIMES)
 def test_the_clock_is_that_of_the_slow_twin(times):
-    twin = OracleCrowd(MAX_AHEAD)
+    twin = OracleClockVote(MAX_AHEAD)
     guard = ClockGuard(1, MAX_AHEAD, EACH)
     for t in times:
         twin.advance_clock(t)

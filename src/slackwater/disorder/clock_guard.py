@@ -1,7 +1,7 @@
 """The clock guard: what every arrival says about time, and which arrivals are too far ahead to be admitted.
 
-A tuple ahead of the crowd (see `crowd`) is admitted and waits in order for its time, but moves no clock. One that is
-more than `max_ahead` ahead of its stream's clock is kept pending. It is admitted when the crowd comes along (a real
+A tuple ahead of the vote (see `clock_vote`) is admitted and waits in order for its time, but moves no clock. One that
+is more than `max_ahead` ahead of its stream's clock is kept pending. It is admitted when the others come along (a real
 gap) or its time comes nearer, and rejected as `ahead` when as many others have come since as a vote asks, and did not
 come along. When the input ends it is rejected if most of those others did not.
 
@@ -22,12 +22,12 @@ from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.state import NOTHING, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clock_readings import ClockReadings
-from slackwater.disorder.crowd import (
+from slackwater.disorder.clock_vote import (
     CLOCK,
-    Crowd,
+    ClockVote,
     advance_by_epoch,
     advance_by_tuple,
-    crowd,
+    clock_vote,
     grown,
     patience,
     restored,
@@ -76,9 +76,9 @@ class ClockGuard:
         self._max_ahead, self._tolerance = max_ahead, tolerance_of(max_ahead)
         self._cutting = cutting
         self._members = Members(streams, partition_slots)
-        self._crowd = crowd(streams)
+        self._vote = clock_vote(streams)
         self._times = event_times(streams)
-        self._cutter = crowd(streams if cutting.span else 0)
+        self._cutter = clock_vote(streams if cutting.span else 0)
         self._begun = np.array([BEFORE_ALL])
         """The largest clock of the cutter when the epoch began."""
         self._waiting = Waiting(NAMESPACE)
@@ -87,7 +87,7 @@ class ClockGuard:
     @property
     def clocks(self) -> Words:
         """The clock of every stream and every part."""
-        return self._crowd.marks[:, CLOCK]
+        return self._vote.marks[:, CLOCK]
 
     @property
     def pending(self) -> int:
@@ -111,7 +111,7 @@ class ClockGuard:
         evidence[:, :pending] = self._waiting.evidence
         arrival_time = NOTHING if shown.arrival_time is None else shown.arrival_time
         order, reading, ends, rejected, still, done, straight = judge(
-            self._crowd, self._times, self._cutter, self._begun, self._cutting, shown.stream, shown.ts, member,
+            self._vote, self._times, self._cutter, self._begun, self._cutting, shown.stream, shown.ts, member,
             arrival_time,
             pending, seen, evidence, end, self._max_ahead, self._tolerance, first_shift(self._max_ahead),
         )  # fmt: skip
@@ -126,16 +126,16 @@ class ClockGuard:
         self._waiting.relay(change)
 
     def _reserve(self) -> None:
-        if len(self._members) > len(self._crowd.marks):
-            self._crowd = grown(self._crowd, len(self._members))
+        if len(self._members) > len(self._vote.marks):
+            self._vote = grown(self._vote, len(self._members))
             self._times = event_times(len(self._members))
 
     def snapshot_delta(self) -> list[StateUpdate]:
         state = {"members": self._members.names, "begun": int(self._begun[0])}
-        state |= {"marks": self._crowd.marks.tolist(), "cutter": self._cutter.marks.tolist()}
+        state |= {"marks": self._vote.marks.tolist(), "cutter": self._cutter.marks.tolist()}
         return [
             state_update(NAMESPACE, "state", encode_json(state)),
-            *save_rings(NAMESPACE, crowd=self._crowd, cutter=self._cutter),
+            *save_rings(NAMESPACE, crowd=self._vote, cutter=self._cutter),
             *self._waiting.snapshot_delta(),
         ]
 
@@ -146,18 +146,18 @@ class ClockGuard:
                 self._members.restore([(s, name) for s, name in state["members"]])
                 self._reserve()
                 self._begun[0] = state["begun"]
-                self._crowd.marks[:], self._cutter.marks[:] = state["marks"], state["cutter"] or self._cutter.marks
-                restored(self._crowd)
+                self._vote.marks[:], self._cutter.marks[:] = state["marks"], state["cutter"] or self._cutter.marks
+                restored(self._vote)
                 restored(self._cutter)
         self._waiting.restore(entries)
-        restore_rings(entries, crowd=self._crowd, cutter=self._cutter)
+        restore_rings(entries, crowd=self._vote, cutter=self._cutter)
 
 
 @compiled
 def judge(
-    c: Crowd, times: EventTimes, cutter: Crowd, begun: Words, cutting: Cutting, stream: Words, ts: Words, member: Words,
-    arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int, tolerance: int,
-    shift: int,
+    c: ClockVote, times: EventTimes, cutter: ClockVote, begun: Words, cutting: Cutting, stream: Words, ts: Words,
+    member: Words, arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int,
+    tolerance: int, shift: int,
 ) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
     """Judge epoch after epoch; returns (order, reading, ends, rejected, pending, consumed, whether nobody had to
     wait).
@@ -274,7 +274,7 @@ def judge(
 
 @in_place
 def pass_through(
-    c: Crowd, ts: Words, member: Words, arrival_time: Words, begin: int, nobody_waits: bool, order: Words,
+    c: ClockVote, ts: Words, member: Words, arrival_time: Words, begin: int, nobody_waits: bool, order: Words,
     reading: Words,
     n_order: int, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
@@ -295,8 +295,8 @@ def pass_through(
 
 @in_place
 def advance_by_arrivals(
-    c: Crowd, times: EventTimes, ts: Words, member: Words, arrival_time: Words, begin: int, stop: int, max_ahead: int,
-    tolerance: int, shift: int,
+    c: ClockVote, times: EventTimes, ts: Words, member: Words, arrival_time: Words, begin: int, stop: int,
+    max_ahead: int, tolerance: int, shift: int,
 ) -> None:  # fmt: skip
     """An epoch's arrivals: a histogram of each member, and a vote."""
     for m in range(len(c.marks)):
@@ -323,7 +323,7 @@ def advance_by_arrivals(
 
 @in_place
 def admit_all(
-    c: Crowd, ts: Words, member: Words, begin: int, stop: int, order: Words, reading: Words, n_order: int,
+    c: ClockVote, ts: Words, member: Words, begin: int, stop: int, order: Words, reading: Words, n_order: int,
     last_at: Words, max_ahead: int,
 ) -> bool:  # fmt: skip
     """Admit the arrivals of an epoch in their order; False, and nothing is done, where one of them is too far ahead."""
@@ -343,7 +343,9 @@ def admit_all(
 
 
 @inner
-def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int) -> int:
+def verdict_on(
+    c: ClockVote, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int
+) -> int:
     """What becomes of a tuple that is, or would be, kept pending."""
     clock = c.marks[m, CLOCK]
     if clock == BEFORE_ALL:
@@ -361,7 +363,7 @@ def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, ma
 
 @compiled
 def verdicts(
-    c: Crowd, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
+    c: ClockVote, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
     tolerance: int,
 ) -> Words:  # fmt: skip
     """What becomes of each tuple after an epoch; the first `before` were pending already."""

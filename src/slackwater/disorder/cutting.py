@@ -2,7 +2,7 @@
 
 Invariant: whatever cuts an epoch is a whole number, of tuples or of microseconds; with neither, each call ends one. A
 recording is cut in the same places wherever it is replayed; wrong clocks move no cut, because the clock that cuts
-follows the crowd, tuple by tuple.
+follows a vote, tuple by tuple.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.core.batch import Words
 from slackwater.core.errors import UsageError
 from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.time import BEFORE_ALL, LONGEST, format_duration
-from slackwater.disorder.crowd import ARRIVALS, CLOCK, MOST, Crowd, advance_by_tuple, crowd, tolerance_of
+from slackwater.disorder.clock_vote import ARRIVALS, CLOCK, MOST, ClockVote, advance_by_tuple, clock_vote, tolerance_of
 
 MOST_TUPLES = 10**12
 """No epoch waits for more."""
@@ -58,8 +58,8 @@ class Cutting(NamedTuple):
 
 @in_place
 def end_of_epoch(
-    cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, arrival_time: Words, begin: int, seen: int,
-    end: bool, max_ahead: int, tolerance: int,
+    cutting: Cutting, cutter: ClockVote, begun: Words, stream: Words, ts: Words, arrival_time: Words, begin: int,
+    seen: int, end: bool, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
     """Where the epoch that begins here ends; -1 where it has not ended, beyond all tuples where the input ends in it.
 
@@ -82,7 +82,7 @@ def end_of_epoch(
 
 @inner
 def cut_after(
-    cutter: Crowd, begun: Words, span: int, s: int, t: int, arrived_at: int, max_ahead: int, tolerance: int
+    cutter: ClockVote, begun: Words, span: int, s: int, t: int, arrived_at: int, max_ahead: int, tolerance: int
 ) -> bool:
     """Whether an epoch ends after this tuple: the largest clock has come a span further since the epoch began."""
     advance_by_tuple(cutter, s, t, arrived_at, max_ahead, tolerance)
@@ -101,12 +101,12 @@ def cut_after(
 
 def epochs_by_span(stream: Words, ts: Words, arrival_time: Words, streams: int, span: int, max_ahead: int) -> Words:
     """The number of the epoch of each arrival, where epochs end as the largest clock moves on."""
-    return numbered_epochs(crowd(streams), stream, ts, arrival_time, span, max_ahead, tolerance_of(max_ahead))
+    return numbered_epochs(clock_vote(streams), stream, ts, arrival_time, span, max_ahead, tolerance_of(max_ahead))
 
 
 @compiled
 def numbered_epochs(
-    cutter: Crowd, stream: Words, ts: Words, arrival_time: Words, span: int, max_ahead: int, tolerance: int
+    cutter: ClockVote, stream: Words, ts: Words, arrival_time: Words, span: int, max_ahead: int, tolerance: int
 ) -> Words:
     """`epochs_by_span`, for a cutter that has heard nothing."""
     begun = np.array([BEFORE_ALL])

@@ -1,4 +1,4 @@
-"""What both clock guards keep: who has a clock, which tuples wait for a verdict, and how the crowd is persisted.
+"""What both clock guards keep: who has a clock, which tuples wait for a verdict, and how votes are persisted.
 
 Invariant: pending tuples come first among those that wait, and only they have evidence; `restore` puts back exactly
 what `snapshot_delta` wrote. An entry for waiting tuples is written only when some waited since the last one.
@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.state import StateUpdate, decode_batch, decode_words, encode_batch, encode_words, state_update
-from slackwater.disorder.crowd import RINGS, Crowd
+from slackwater.disorder.clock_vote import RINGS, ClockVote
 from slackwater.disorder.release.state import NO_PARTITION
 
 # Rows of the evidence: of the arrivals since a tuple was kept back, those that came along and those that did not; and
@@ -105,18 +105,18 @@ class Waiting:
                     self.evidence = np.stack([extra[name] for name in EVIDENCE])[:, extra["judged"] == 1]
 
 
-def save_rings(namespace: str, **crowds: Crowd) -> Iterator[StateUpdate]:
-    """The rings of crowds, each crowd by its name."""
-    for name, one in crowds.items():
+def save_rings(namespace: str, **votes: ClockVote) -> Iterator[StateUpdate]:
+    """The rings of votes, each vote by its name."""
+    for name, one in votes.items():
         for ring in RINGS:
             words = getattr(one, ring).reshape(-1)
             if len(words):
                 yield state_update(namespace, f"{name}_{ring}", encode_words({"t": words}))
 
 
-def restore_rings(entries: Iterable[StateUpdate], **crowds: Crowd) -> None:
+def restore_rings(entries: Iterable[StateUpdate], **votes: ClockVote) -> None:
     """Take over what `save_rings` wrote; other entries are passed over."""
-    rings = {f"{name}_{ring}": getattr(one, ring) for name, one in crowds.items() for ring in RINGS}
+    rings = {f"{name}_{ring}": getattr(one, ring) for name, one in votes.items() for ring in RINGS}
     for entry in entries:
         if entry.key in rings and entry.value is not None:
             array = rings[entry.key]

@@ -15,7 +15,7 @@ from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import ADMITTED, PENDING, REJECTED, verdicts
-from slackwater.disorder.crowd import CLOCK, advance_by_histogram, crowd, grown, restored, tolerance_of
+from slackwater.disorder.clock_vote import CLOCK, advance_by_histogram, clock_vote, grown, restored, tolerance_of
 from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
 from slackwater.disorder.guard_state import Members, Waiting, restore_rings, save_rings
 
@@ -31,7 +31,7 @@ class HeaderGuard:
     def __init__(self, streams: int, max_ahead: int, max_behind: int, partition_slots: tuple[int, ...] = ()) -> None:
         self._max_ahead, self._max_behind, self._tolerance = max_ahead, max_behind, tolerance_of(max_ahead)
         self._members = Members(streams, partition_slots)
-        self._crowd = crowd(streams)
+        self._vote = clock_vote(streams)
         self._waiting = Waiting(NAMESPACE)
         self._reported: dict[int, list[tuple[int, Words]]] = {}
 
@@ -60,8 +60,8 @@ class HeaderGuard:
 
     def clocks(self, now: int | None) -> list[tuple[int, int | None, int]]:
         """End the epoch: (stream, partition, clock) of all that were noted and have a clock."""
-        if len(self._members) > len(self._crowd.marks):
-            self._crowd = grown(self._crowd, len(self._members))
+        if len(self._members) > len(self._vote.marks):
+            self._vote = grown(self._vote, len(self._members))
         times = event_times(len(self._members))
         arrived_at = BEFORE_ALL if now is None else now
         self._counts = np.zeros((2, len(self._members)), np.int64)
@@ -69,9 +69,9 @@ class HeaderGuard:
             clear_line(times, m, first_shift(self._max_ahead))
             for shift, buckets in self._reported[m]:
                 note_buckets(times, m, buckets, shift)
-            advance_by_histogram(self._crowd, m, times, arrived_at, self._max_ahead, self._tolerance)
+            advance_by_histogram(self._vote, m, times, arrived_at, self._max_ahead, self._tolerance)
         for m, all_reported in self._reported.items():
-            clock = self._crowd.marks[m, CLOCK]
+            clock = self._vote.marks[m, CLOCK]
             for _, buckets in all_reported:
                 beyond = clock != BEFORE_ALL and buckets[1] > clock + self._max_ahead
                 self._counts[:, m] += int(buckets[0, beyond].sum()), int(buckets[0, ~beyond].sum())
@@ -85,12 +85,12 @@ class HeaderGuard:
     def _marked(self) -> Iterator[tuple[int, tuple[int, int | None, int]]]:
         partitions: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
         for m, (stream, name) in enumerate([*partitions, *self._members.names]):
-            if m < len(self._crowd.marks) and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
-                yield m, (stream, name, int(self._crowd.marks[m, CLOCK]))
+            if m < len(self._vote.marks) and self._vote.marks[m, CLOCK] != BEFORE_ALL:
+                yield m, (stream, name, int(self._vote.marks[m, CLOCK]))
 
     def reaches(self, stream: int, ts: int) -> bool:
         """After `clocks`: whether a tuple of a stream without partitions is admitted at once."""
-        clock = int(self._crowd.marks[stream, CLOCK])
+        clock = int(self._vote.marks[stream, CLOCK])
         return clock != BEFORE_ALL and ts <= clock + self._max_ahead
 
     def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
@@ -105,7 +105,7 @@ class HeaderGuard:
         evidence[:, :before] = self._waiting.evidence
         member = self._members.of(shown)
         verdict = verdicts(
-            self._crowd, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
+            self._vote, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
         )
         admit, out, still = (np.flatnonzero(verdict == kind) for kind in (ADMITTED, REJECTED, PENDING))
         self._waiting.replace(shown.take(still) if len(still) else None, evidence[:, still])
@@ -117,10 +117,10 @@ class HeaderGuard:
         self._waiting.relay(change)
 
     def snapshot_delta(self) -> list[StateUpdate]:
-        state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}
+        state = {"members": self._members.names, "marks": self._vote.marks.tolist()}
         return [
             state_update(NAMESPACE, "state", encode_json(state)),
-            *save_rings(NAMESPACE, crowd=self._crowd),
+            *save_rings(NAMESPACE, crowd=self._vote),
             *self._waiting.snapshot_delta(),
         ]
 
@@ -129,11 +129,11 @@ class HeaderGuard:
             if entry.value is not None and entry.key == "state":
                 state = decode_json(entry.value)
                 self._members.restore([(s, name) for s, name in state["members"]])
-                self._crowd = grown(self._crowd, len(self._members))
-                self._crowd.marks[:] = state["marks"]
-                restored(self._crowd)
+                self._vote = grown(self._vote, len(self._members))
+                self._vote.marks[:] = state["marks"]
+                restored(self._vote)
         self._waiting.restore(entries)
-        restore_rings(entries, crowd=self._crowd)
+        restore_rings(entries, crowd=self._vote)
 
 
 @in_place

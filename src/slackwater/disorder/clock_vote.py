@@ -1,6 +1,6 @@
-"""Clocks that follow the crowd: how far a stream has come, by a vote of what arrived lately.
+"""Clocks that follow a vote: how far a stream has come, by what most of its latest arrivals say.
 
-A stream's clock is the largest event time that the crowd vouches for. A tuple too far ahead of it says nothing about
+A stream's clock is the largest event time that the vote confirms. A tuple too far ahead of it says nothing about
 time: a wrong clock sends such tuples again and again, steadily, now and then or in bursts. So no fixed small number of
 them moves a clock. How far ahead is too far follows from the stream itself:
 
@@ -18,11 +18,11 @@ come along:
 
 With one wrong tuple in twenty neither goes wrong in weeks once a stream is known; among its very first arrivals a wrong
 one may still move the clock. Without wrong clocks a clock is the largest event time,
-as the papers have it. What is allowed is allowed from where the crowd is: less, while all of the last few arrivals were
-behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for two
-arrivals within ten seconds, or for three and more of which most agree, unless other streams are there already; and of
-its first arrivals more is allowed, because what is usual is not known yet. Where it is known when tuples arrive, one
-whose event time is near that moment needs no vote.
+as the papers have it. What is allowed is allowed from where most arrivals are: less,
+while all of the last few arrivals were behind the clock, so that wrong tuples cannot lead it away step by step. A
+stream that has no clock yet waits for two arrivals within ten seconds, or for three and more of which most agree,
+unless other streams are there already; and of its first arrivals more is allowed, because what is usual is not known
+yet. Where it is known when tuples arrive, one whose event time is near that moment needs no vote.
 
 In an epoch the vote sees a histogram of its arrivals, so that their order does not matter: the clock goes up through it
 as long as the time before each step holds a fifth of the tuples that it usually holds. In tuple release an epoch is one
@@ -65,17 +65,17 @@ PATIENT_FOR, PATIENCE = 200, 1024
 LATELY = 8
 SMALL = 8
 """A step of less than one so many-th of the tolerance leads nobody away."""
-# Places in `Crowd.marks`: the clock; arrivals; the length of the run; samples; every how many-th arrival is one; the
-# usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
+# Places in `ClockVote.marks`: the clock; arrivals; the length of the run; samples; every how many-th arrival is one;
+# the usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
 CLOCK, ARRIVALS, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
 MARKS = 8
 FURTHEST = 2 * RING
-"""The place of the largest clock in `Crowd.scratch`."""
+"""The place of the largest clock in `ClockVote.scratch`."""
 RINGS = ("leads", "clocks", "run", "lately")
 """What is persisted beside the marks."""
 
 
-class Crowd(NamedTuple):
+class ClockVote(NamedTuple):
     """What arrived lately of every member: of a stream, or of a part of one."""
 
     leads: Words
@@ -91,25 +91,25 @@ class Crowd(NamedTuple):
     """Space to sort in; and behind it the largest clock of all, which is asked for with every arrival."""
 
 
-def crowd(members: int) -> Crowd:
+def clock_vote(members: int) -> ClockVote:
     """Nobody has been heard."""
     marks = np.zeros((members, MARKS), np.int64)
     marks[:, CLOCK], marks[:, STRIDE] = BEFORE_ALL, 1
     leads, clocks, run = np.zeros((3, members, RING), np.int64)
     lately = np.zeros((members, LATELY), np.int64)
-    return Crowd(leads, clocks, run, lately, marks, np.append(np.zeros(2 * RING, np.int64), BEFORE_ALL))
+    return ClockVote(leads, clocks, run, lately, marks, np.append(np.zeros(2 * RING, np.int64), BEFORE_ALL))
 
 
-def grown(old: Crowd, members: int) -> Crowd:
+def grown(old: ClockVote, members: int) -> ClockVote:
     """The same with more members."""
-    new = crowd(members)
+    new = clock_vote(members)
     for before, after in zip(old[:5], new[:5], strict=True):
         after[: len(before)] = before
     restored(new)
     return new
 
 
-def restored(c: Crowd) -> None:
+def restored(c: ClockVote) -> None:
     """Marks were put back: find the largest clock again."""
     c.scratch[FURTHEST] = c.marks[:, CLOCK].max(initial=BEFORE_ALL)
 
@@ -120,13 +120,13 @@ def tolerance_of(max_ahead: int) -> int:
 
 
 @inner
-def begins_fast(c: Crowd, m: int, tolerance: int) -> bool:
+def begins_fast(c: ClockVote, m: int, tolerance: int) -> bool:
     """Whether the first steps of a stream are known to be short."""
     return 0 < c.marks[m, STEP] < tolerance
 
 
 @inner
-def learn_early_step(c: Crowd, m: int, step: int, tolerance: int) -> None:
+def learn_early_step(c: ClockVote, m: int, step: int, tolerance: int) -> None:
     """Among a stream's first arrivals longer steps are usual too; where the first ones were short, none of another
     kind."""
     if c.marks[m, ARRIVALS] < EARLY and (not begins_fast(c, m, tolerance) or step <= STEPS * c.marks[m, STEP]):
@@ -134,7 +134,7 @@ def learn_early_step(c: Crowd, m: int, step: int, tolerance: int) -> None:
 
 
 @inner
-def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
+def allowed(c: ClockVote, m: int, max_ahead: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
     if c.marks[m, ARRIVALS] < FIRST and not begins_fast(c, m, tolerance):
         return max_ahead
@@ -145,7 +145,7 @@ def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
 
 
 @inner
-def left_of_allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
+def left_of_allowed(c: ClockVote, m: int, max_ahead: int, tolerance: int) -> int:
     """What is allowed, less how far all but one of the last few arrivals were behind the clock."""
     best = second = BEFORE_ALL
     for i in range(LATELY):
@@ -158,13 +158,13 @@ def left_of_allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
 
 
 @inner
-def run_asked(c: Crowd, m: int, tolerance: int) -> int:
+def run_asked(c: ClockVote, m: int, tolerance: int) -> int:
     """How long a run of tuples ahead must be."""
     return min(max(8 * tolerance // (5 * max(1, c.marks[m, GAP])), SHORTEST_RUN), LONGEST_RUN)
 
 
 @inner
-def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
+def has_come_along(c: ClockVote, m: int, tolerance: int) -> bool:
     """Whether the run is long enough: by its number, or, where a stream has become slow, by the time it covers."""
     run, new = c.marks[m, RUN], c.marks[m, ARRIVALS] < RING
     if run >= run_asked(c, m, tolerance):
@@ -180,13 +180,13 @@ def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
 
 
 @inner
-def patience(c: Crowd, m: int, tolerance: int) -> int:
+def patience(c: ClockVote, m: int, tolerance: int) -> int:
     """After how many arrivals that did not come along a tuple ahead has lost its vote: those of some minutes."""
     return min(max(PATIENT_FOR * tolerance // max(1, c.marks[m, GAP]), UNDECIDED), PATIENCE)
 
 
 @inner
-def sorted_into(c: Crowd, values: Words, last: int, n: int) -> None:
+def sorted_into(c: ClockVote, values: Words, last: int, n: int) -> None:
     """The last n of a ring that ends before a place, smallest first, into scratch."""
     for i in range(n):
         # Arrivals are nearly in order, so inserting one after the other moves little.
@@ -198,7 +198,7 @@ def sorted_into(c: Crowd, values: Words, last: int, n: int) -> None:
 
 
 @inner
-def share_lead(c: Crowd, m: int) -> int:
+def share_lead(c: ClockVote, m: int) -> int:
     """How far ahead a sufficient share of the samples were; BEFORE_ALL where there are too few."""
     n = min(c.marks[m, SAMPLED], MOST)
     if n < UNDECIDED:
@@ -209,7 +209,7 @@ def share_lead(c: Crowd, m: int) -> int:
 
 
 @inner
-def sample(c: Crowd, m: int, lead: int, max_ahead: int, tolerance: int) -> None:
+def sample(c: ClockVote, m: int, lead: int, max_ahead: int, tolerance: int) -> None:
     """Remember how far ahead an arrival was; every sixteen, ask what is usual, and whether samples cover enough."""
     at = c.marks[m, SAMPLED] & (RING - 1)
     c.leads[m, at], c.clocks[m, at] = lead, c.marks[m, CLOCK]
@@ -239,7 +239,7 @@ def sample(c: Crowd, m: int, lead: int, max_ahead: int, tolerance: int) -> None:
 
 
 @inner
-def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
+def begin_anew(c: ClockVote, m: int, clock: int, step: int) -> None:
     """The clock jumps, and what was usual before it says nothing any more."""
     move_clock(c, m, clock)
     c.marks[m, RUN], c.marks[m, SAMPLED], c.marks[m, STRIDE] = 0, 0, 1
@@ -249,7 +249,7 @@ def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
 
 
 @inner
-def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
+def agree(c: ClockVote, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
     middle, near = c.scratch[n // 2], 0
@@ -279,27 +279,27 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
 
 
 @inner
-def furthest(c: Crowd) -> int:
+def furthest(c: ClockVote) -> int:
     """The largest clock of all."""
     return c.scratch[FURTHEST]
 
 
 @inner
-def move_clock(c: Crowd, m: int, t: int) -> None:
+def move_clock(c: ClockVote, m: int, t: int) -> None:
     """A clock is at least here."""
     c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
     c.scratch[FURTHEST] = max(c.scratch[FURTHEST], t)
 
 
 @inner
-def join_run(c: Crowd, m: int, t: int) -> None:
+def join_run(c: ClockVote, m: int, t: int) -> None:
     """An arrival ahead, or one before there is a clock."""
     c.run[m, c.marks[m, RUN] & (RING - 1)] = t
     c.marks[m, RUN] += 1
 
 
 @inner
-def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
+def begin_clock(c: ClockVote, m: int, max_ahead: int, tolerance: int) -> None:
     """A member without a clock has been heard: by enough tuples that agree?"""
     n = min(c.marks[m, RUN], MOST)
     for other in range(len(c.marks)):
@@ -322,7 +322,7 @@ def is_right(t: int, arrival_time: int, max_ahead: int, tolerance: int) -> bool:
 
 
 @inner
-def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
+def advance_by_tuple(c: ClockVote, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
     """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
     c.marks[m, ARRIVALS] += 1
     arrivals, lead = c.marks[m, ARRIVALS], t - c.marks[m, CLOCK]
@@ -336,7 +336,7 @@ def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int
 
 
 @in_place
-def weigh_arrival(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
+def weigh_arrival(c: ClockVote, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
     """`advance_by_tuple` for an arrival that is counted, whatever it says about time."""
     clock = c.marks[m, CLOCK]
     lead = t - clock
@@ -375,7 +375,7 @@ def weigh_arrival(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, t
 
 
 @inner
-def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
+def advance_through(c: ClockVote, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
     """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
     scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
     # Where tuples come one upon another, the latest of two buckets in a row may be two widths apart.
@@ -399,7 +399,7 @@ def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead
 
 
 @inner
-def run_from(c: Crowd, m: int, times: EventTimes, buckets: int, n: int) -> None:
+def run_from(c: ClockVote, m: int, times: EventTimes, buckets: int, n: int) -> None:
     """The n tuples of an epoch's sorted buckets join the run, or evenly spread samples of them."""
     scratch, before, of = len(times.used) - 1, 0, min(n, MOST)
     j = 0
@@ -411,7 +411,9 @@ def run_from(c: Crowd, m: int, times: EventTimes, buckets: int, n: int) -> None:
 
 
 @inner
-def advance_by_epoch(c: Crowd, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int) -> None:
+def advance_by_epoch(
+    c: ClockVote, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int
+) -> None:
     """The arrivals of a member in an epoch have come, as a histogram."""
     n, before = times.used[m, TUPLES], c.marks[m, ARRIVALS]
     scratch, buckets = len(times.used) - 1, sort_buckets(times, m)
@@ -459,7 +461,9 @@ def advance_by_epoch(c: Crowd, m: int, times: EventTimes, arrival_time: int, max
 
 
 @inner
-def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, max_ahead: int, tolerance: int) -> None:
+def vote_ahead(
+    c: ClockVote, m: int, times: EventTimes, buckets: int, reached: int, max_ahead: int, tolerance: int
+) -> None:
     """Some of an epoch's arrivals are ahead: have the others come along?"""
     scratch, above = len(times.used) - 1, 0
     for b in range(reached, buckets):
@@ -483,7 +487,7 @@ def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, 
 
 @in_place
 def advance_by_histogram(
-    c: Crowd, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int
+    c: ClockVote, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int
 ) -> None:
     """`advance_by_epoch`, for callers that are not compiled."""
     advance_by_epoch(c, m, times, arrival_time, max_ahead, tolerance)

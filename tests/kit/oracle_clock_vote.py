@@ -1,4 +1,4 @@
-"""The vote about clocks, arrival by arrival, in plain Python: the twin of `disorder.crowd` in tuple release."""
+"""The vote about clocks, arrival by arrival, in plain Python: the twin of `disorder.clock_vote` in tuple release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 SECOND = 1_000_000
 
 
-class OracleCrowd:
+class OracleClockVote:
     """One stream, without arrival times."""
 
     def __init__(self, max_ahead: int) -> None:
