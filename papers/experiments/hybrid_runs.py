@@ -5,7 +5,7 @@ the clock starts. All placements of a query are then measured over the same wind
 plan moves no tuple.
 
 Invariant: what runs is the operator of the product, built from the query's text by its planner; estimates are those of
-its planner, for what a census of the same windows counts. Times are seconds of the processor, of all threads, for the
+its planner, for table statistics of the same windows. Times are seconds of the processor, of all threads, for the
 tuples of one slide; by the clock they are told beside.
 
 References: 004 §6.4.2.
@@ -27,10 +27,10 @@ from slackwater.core.state import encode_json, encode_words, state_update
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.relational import Placement, Relation, operators
 from slackwater.operators.contract import PLAIN
-from slackwater.operators.instant.census import take_census
 from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.operators.instant.operator import InstantOperator
 from slackwater.operators.instant.spec import InstantRelation
+from slackwater.operators.instant.table_statistics import take_statistics
 from slackwater.plan.placement.costs import Costs, load_costs
 from slackwater.plan.placement.learning import statistics_of
 from slackwater.plan.placement.place import Placed, operator_costs, place
@@ -80,8 +80,8 @@ class FullWindows:
 
     @property
     def statistics(self) -> Statistics:
-        """What a census of the windows says."""
-        found = take_census(self.stated, self.operator.windows.tuples, self._at, PLAIN)
+        """Table statistics of the windows."""
+        found = take_statistics(self.stated, self.operator.windows.tuples, self._at, PLAIN)
         return statistics_of(self.stated, found, self._spec.slide, rates={0: self._rate})
 
     def _words(self, begin: int, end: int) -> Words:

@@ -14,7 +14,7 @@ from slackwater.core.schema import UTC, Kind
 from slackwater.expressions.relational import Placement, Relation, Scan
 from slackwater.expressions.tree import Call, Expr, Literal, with_columns
 from slackwater.language.bound import InstantQuery, StreamRef
-from slackwater.operators.instant.adapting import Census
+from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.fragments import COLUMN, ROW, reading
 from slackwater.operators.instant.pruning import pruned
 from slackwater.operators.instant.spec import InstantRelation
@@ -66,10 +66,10 @@ def on_engines(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Physical
 
 
 def on_engines_by(
-    plan: PhysicalPlan, spec: InstantRelation, census: Census, rates: Mapping[int, float]
+    plan: PhysicalPlan, spec: InstantRelation, statistics: TableStatistics, rates: Mapping[int, float]
 ) -> PhysicalPlan:
     """The same for streams that are there to be counted; `spec` is its operator."""
-    return _placed(plan, spec, statistics_of(spec.as_stated, census, spec.slide, RECORDED, rates))
+    return _placed(plan, spec, statistics_of(spec.as_stated, statistics, spec.slide, RECORDED, rates))
 
 
 def _placed(plan: PhysicalPlan, spec: InstantRelation, statistics: Statistics) -> PhysicalPlan:

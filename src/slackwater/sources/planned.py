@@ -15,9 +15,9 @@ from slackwater.core.batch import TS
 from slackwater.expressions.columnar import Coding
 from slackwater.language.bound import BoundQuery
 from slackwater.operators.contract import BuildContext
-from slackwater.operators.instant.census import take_census
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import WindowStore
+from slackwater.operators.instant.table_statistics import take_statistics
 from slackwater.plan.instant import on_engines_by
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -55,7 +55,8 @@ def _measured(
     time_unit: str,
     expected: Mapping[str, Expected],
 ) -> PhysicalPlan:
-    """The plan by a census of the newest windows that all streams have filled; as it is where there are none."""
+    """The plan by table statistics of the newest windows that all streams have filled; as it is where there are
+    none."""
     codebook = Codebook()
     found, rates = [], {}
     for stream, one in enumerate(made.inputs):
@@ -74,5 +75,5 @@ def _measured(
     for ts, words in found:
         stores.append(WindowStore(len(words)))
         stores[-1].append(ts[ts < at], words[:, ts < at])
-    census = take_census(spec.as_stated, stores, at, BuildContext(Coding(codebook), codebook.table))
-    return on_engines_by(made, spec, census, rates)
+    statistics = take_statistics(spec.as_stated, stores, at, BuildContext(Coding(codebook), codebook.table))
+    return on_engines_by(made, spec, statistics, rates)

@@ -12,8 +12,8 @@ import pytest
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.relational import Relation, Scan, nodes
 from slackwater.operators.contract import PLAIN
-from slackwater.operators.instant import adapting, census
-from slackwater.operators.instant.adapting import Census
+from slackwater.operators.instant import adapting, statistics
+from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import WindowStore
 from slackwater.operators.pipeline import Epochs
@@ -40,16 +40,16 @@ class Restless:
 
     seed: int
 
-    def _chance(self, found: Census) -> np.random.Generator:
+    def _chance(self, found: TableStatistics) -> np.random.Generator:
         return np.random.default_rng([self.seed, found.at % 2**32])
 
-    def plan_for(self, stated: Relation, slide: int, found: Census):
+    def plan_for(self, stated: Relation, slide: int, found: TableStatistics):
         chance = self._chance(found)
         costs = Costs(**{name: float(10 ** chance.uniform(-9, -3)) for name in CONSTANTS})
         tree = best_tree(stated, Statistics(slide), costs, Objective()) if chance.random() < 0.5 else stated
         return tree, RandomTrees(int(chance.integers(1000))).placement(tree)
 
-    def better_plan(self, stated: Relation, slide: int, running, found: Census):
+    def better_plan(self, stated: Relation, slide: int, running, found: TableStatistics):
         return self.plan_for(stated, slide, found) if self._chance(found).random() < 0.7 else None
 
 
@@ -82,8 +82,8 @@ def test_a_query_that_runs_says_that_its_plan_has_changed(at_every_instant):
     assert emitted(spec, outcome) == emitted(spec, steady)
 
 
-def counted(spec, batch, at: int) -> tuple[Census, list[int]]:
-    """A census, and the rows of every node as the oracle counts them."""
+def counted(spec, batch, at: int) -> tuple[TableStatistics, list[int]]:
+    """Table statistics, and the rows of every node as the oracle counts them."""
     stores, tuples = [], tuples_of(batch)
     for stream in range(spec.streams):
         mine = [one for one in tuples if one.stream == stream and one.passes]
@@ -99,7 +99,7 @@ def counted(spec, batch, at: int) -> tuple[Census, list[int]]:
             if one.stream == scan.stream and one.passes and at - scan.range <= one.ts < at
         ]
 
-    found = census.take_census(spec.relation, stores, at, PLAIN)
+    found = statistics.take_statistics(spec.relation, stores, at, PLAIN)
     return found, [len(relation_at(node, contents)) for node in nodes(spec.relation)]
 
 
@@ -110,7 +110,7 @@ def test_a_census_counts_what_the_oracle_counts(seed):
     at = (int(np.median(batch.ts)) // spec.slide + 1) * spec.slide
     found, rows = counted(spec, batch, at)
     assert list(found.rows) == rows
-    assert Census.of_json(found.as_json()) == found
+    assert TableStatistics.of_json(found.as_json()) == found
     assert found.is_of(spec.relation)
 
 
@@ -119,7 +119,7 @@ def test_a_join_with_too_many_pairs_is_counted_by_some_rows(monkeypatch):
     batch.ts[:] = np.arange(len(batch)) // 60
     batch.words[dict(PLACES)["v"]] = (np.arange(len(batch)) % 7.0).view(np.int64)
     whole, _ = counted(spec, batch, 12)
-    monkeypatch.setattr(census, "MOST_PAIRS", int(whole.pairs[3]) // 3)
+    monkeypatch.setattr(statistics, "MOST_PAIRS", int(whole.pairs[3]) // 3)
     some, _ = counted(spec, batch, 12)
     assert whole.rows[3] > 100
     assert some.pairs == whole.pairs
@@ -154,7 +154,7 @@ def test_the_plan_in_force_is_the_best_for_what_was_counted_and_is_found_again()
 
 def test_rows_are_counted_again_when_rates_change_and_more_and_more_rarely_else():
     watch, at = adapting.Adapting(), []
-    steady = partial(Census, rows=(), pairs=(), keys=())
+    steady = partial(TableStatistics, rows=(), pairs=(), keys=())
     for instant in range(1, 1000):
         rate = 1.0 if instant < 500 else 2.0
         if watch.is_due(lambda rate=rate: (rate,)):

@@ -1,10 +1,12 @@
 """When a running query looks whether another plan would be better, and what it remembers of that.
 
-Rows are counted (`census`) once rates have left the range of the last count, and else at intervals that double as long
-as nothing comes of it. Whether the plan is changed is for the planner to say; all it is told is what was counted.
+Rows are counted (`table_statistics`) once rates have left the range of the last count, and else at intervals that
+double as long as nothing comes of it. Whether the plan is changed is for the planner to say; all it is told is what was
+counted.
 
 Invariant: everything here goes by event time and by rows, so a run that is repeated changes its plan at the same
-instants. What is kept is the census by which the plan in force was made: after a restart the same plan is found again.
+instants. What is persisted are the table statistics by which the plan in force was made: after a restart the same plan
+is found again.
 
 References: 004 §6.1 (static optimization, where the characteristics of streams change slowly).
 """
@@ -18,18 +20,18 @@ from typing import Any, Protocol
 from slackwater.expressions.relational import Placement, Relation, nodes
 
 FIRST, SHORTEST, LONGEST = 16, 64, 1024
-"""Instants until the first census, and then between two of them."""
+"""Instants until rows are counted first, and then between two counts."""
 LOOK = 8
 """Instants between two looks at rates."""
 FAR = 1.5
-"""Rates have left the range of a census if one is so many times what it was, or so many times less."""
+"""Rates have left the range of a count if one is so many times what it was, or so many times less."""
 
 Running = tuple[Relation, Placement]
 """A tree and where its operators run."""
 
 
 @dataclass(frozen=True)
-class Census:
+class TableStatistics:
     """What was counted. Nodes are those of the tree in post-order, windows among them."""
 
     at: int
@@ -48,15 +50,15 @@ class Census:
         return asdict(self)
 
     @staticmethod
-    def of_json(saved: dict[str, Any]) -> Census:
+    def of_json(saved: dict[str, Any]) -> TableStatistics:
         """The inverse of `as_json`.
 
-        >>> census = Census(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0)))
-        >>> Census.of_json(census.as_json()) == census
+        >>> statistics = TableStatistics(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0)))
+        >>> TableStatistics.of_json(statistics.as_json()) == statistics
         True
         """
         keys = tuple((int(left), int(right)) for left, right in saved["keys"])
-        return Census(saved["at"], tuple(saved["rates"]), tuple(saved["rows"]), tuple(saved["pairs"]), keys)
+        return TableStatistics(saved["at"], tuple(saved["rates"]), tuple(saved["rows"]), tuple(saved["pairs"]), keys)
 
     def is_of(self, relation: Relation) -> bool:
         """Whether it has the nodes of this tree; one that was kept may be of another."""
@@ -66,10 +68,12 @@ class Census:
 class Planner(Protocol):
     """What is asked of whoever plans."""
 
-    def plan_for(self, stated: Relation, slide: int, census: Census) -> Running:
+    def plan_for(self, stated: Relation, slide: int, statistics: TableStatistics) -> Running:
         """The best plan for what was counted."""
 
-    def better_plan(self, stated: Relation, slide: int, running: Running, census: Census) -> Running | None:
+    def better_plan(
+        self, stated: Relation, slide: int, running: Running, statistics: TableStatistics
+    ) -> Running | None:
         """The same where it pays to change what runs, else None."""
 
 
@@ -81,8 +85,8 @@ class Adapting:
         self._next = FIRST
         self._pause = SHORTEST
         self._rates: Sequence[float] = ()
-        self.in_force: Census | None = None
-        """The census by which the plan in force was made; None: it was made before the query ran."""
+        self.in_force: TableStatistics | None = None
+        """The table statistics by which the plan in force was made; None: it was made before the query ran."""
         self.counted = self.changed = 0
 
     def is_due(self, rates: Callable[[], Sequence[float]]) -> bool:
@@ -94,15 +98,15 @@ class Adapting:
             return False
         return any(_far(now, then) for now, then in zip(rates(), self._rates, strict=True))
 
-    def note(self, census: Census, changes: bool) -> None:
+    def note(self, statistics: TableStatistics, changes: bool) -> None:
         """It was counted, and the plan changes or stays."""
         self.counted += 1
-        self._rates = census.rates
+        self._rates = statistics.rates
         self._pause = SHORTEST if changes else min(2 * self._pause, LONGEST)
         self._next = self._instants + self._pause
         if changes:
             self.changed += 1
-            self.in_force = census
+            self.in_force = statistics
 
     def as_json(self) -> dict[str, Any]:
         """What is kept."""
@@ -116,7 +120,7 @@ class Adapting:
         """The inverse of `as_json`."""
         self._instants, self._next, self._pause = saved["instants"], saved["next"], saved["pause"]
         self._rates, self.counted, self.changed = saved["rates"], saved["counted"], saved["changed"]
-        self.in_force = None if saved["in_force"] is None else Census.of_json(saved["in_force"])
+        self.in_force = None if saved["in_force"] is None else TableStatistics.of_json(saved["in_force"])
 
 
 def _far(now: float, then: float) -> bool:

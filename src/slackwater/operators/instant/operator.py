@@ -23,11 +23,11 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.instant.adapting import Adapting, Running
 from slackwater.operators.instant.blocks import Block, gathered
-from slackwater.operators.instant.census import rates_at, take_census
 from slackwater.operators.instant.column_engine import ColumnFragment, ReadWhereKept
 from slackwater.operators.instant.fragments import COLUMN, ROW
 from slackwater.operators.instant.row_engine import Instant, Node, compiled_rows
 from slackwater.operators.instant.spec import InstantRelation
+from slackwater.operators.instant.table_statistics import rates_at, take_statistics
 from slackwater.operators.instant.windows import Windows
 from slackwater.operators.output import Output, joined
 from slackwater.operators.state_size import WindowContents
@@ -133,9 +133,9 @@ class InstantOperator(Operator):
         if planner is None or self._first_inside(at) >= at:
             return
         if self._adapting.is_due(lambda: rates_at(spec.as_stated, self.windows.tuples, at)):
-            census = take_census(spec.as_stated, self.windows.tuples, at, self._context)
-            better = planner.better_plan(spec.as_stated, spec.slide, (spec.relation, spec.placed), census)
-            self._adapting.note(census, better is not None)
+            statistics = take_statistics(spec.as_stated, self.windows.tuples, at, self._context)
+            better = planner.better_plan(spec.as_stated, spec.slide, (spec.relation, spec.placed), statistics)
+            self._adapting.note(statistics, better is not None)
             if better is not None:
                 self.change(better)
 
@@ -232,6 +232,6 @@ class InstantOperator(Operator):
 
     def _resume_plan(self) -> None:
         """Go on with the plan that was in force, where it was another than the one that was stated."""
-        planner, spec, census = self.spec.planner, self.spec, self._adapting.in_force
-        if planner is not None and census is not None and census.is_of(spec.as_stated):
-            self.change(planner.plan_for(spec.as_stated, spec.slide, census))
+        planner, spec, statistics = self.spec.planner, self.spec, self._adapting.in_force
+        if planner is not None and statistics is not None and statistics.is_of(spec.as_stated):
+            self.change(planner.plan_for(spec.as_stated, spec.slide, statistics))

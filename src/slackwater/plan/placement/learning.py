@@ -1,11 +1,11 @@
-"""Statistics from a census, and plans that are made again while a query runs.
+"""What the planner knows from table statistics, and plans that are made again while a query runs.
 
-A census counts rows of the tree that the query states. What it says of conditions, keys and groups is put down by their
-meaning, so that it holds for every tree with the same rows. It is used in two places: on a recording before a plan is
-made, and in the windows of a query that runs.
+Table statistics are rows counted of the tree that the query states. What they say of conditions, keys and groups is put
+down by their meaning, so that it holds for every tree with the same rows. They are used twice: on a recording before a
+plan is made, and in the windows of a query that runs.
 
-Invariant: the same census and costs give the same plan, so a plan can be found again after a restart from the census
-that it was made by.
+Invariant: the same table statistics and costs give the same plan, so a plan can be found again after a restart from
+those that it was made by.
 
 References: 004 §6.3.2; §6.1 names plans that change while running as what comes after static optimization.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.expressions.relational import Aggregate, Distinct, Join, Placement, Relation, Select
 from slackwater.expressions.tree import Column, Expr
-from slackwater.operators.instant.adapting import Census
+from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import TOLERANCE, Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
@@ -29,26 +29,35 @@ WORTH = 0.001
 
 
 def statistics_of(
-    relation: Relation, census: Census, slide: int, source: str = LEARNED, rates: Mapping[int, float] | None = None
+    relation: Relation,
+    statistics: TableStatistics,
+    slide: int,
+    source: str = LEARNED,
+    rates: Mapping[int, float] | None = None,
 ) -> Statistics:
-    """What a census of a tree says; `rates`, where they are known better, take the place of those in its windows."""
-    known = Statistics(slide, dict(enumerate(census.rates)) if rates is None else rates, source=source)
+    """What table statistics say; `rates`, where they are known better, take the place of those in its windows."""
+    known = Statistics(slide, dict(enumerate(statistics.rates)) if rates is None else rates, source=source)
     sizes: list[Size] = []
     for number, one in enumerate(numbered(relation)):
         below = [sizes[at] for at in one.inputs]
-        known = _with_node(known, one.node, below, census, number, one.inputs)
+        known = _with_node(known, one.node, below, statistics, number, one.inputs)
         sizes.append(size_of(one.node, below, known))
     return known
 
 
 def _with_node(
-    known: Statistics, node: Relation, below: list[Size], census: Census, number: int, inputs: Sequence[int]
+    known: Statistics,
+    node: Relation,
+    below: list[Size],
+    statistics: TableStatistics,
+    number: int,
+    inputs: Sequence[int],
 ) -> Statistics:
     """What is known, with what was counted at one node."""
     meanings = [size.meanings for size in below]
-    rows = census.rows[number]
+    rows = statistics.rows[number]
     if isinstance(node, Select):
-        return _with_share(known, meaning_of(node.condition, *meanings), rows, census.rows[inputs[0]])
+        return _with_share(known, meaning_of(node.condition, *meanings), rows, statistics.rows[inputs[0]])
     if isinstance(node, Aggregate):
         return _with_groups(known, [meaning_of(key, *meanings) for key in node.keys], rows)
     if isinstance(node, Distinct):
@@ -57,11 +66,11 @@ def _with_node(
         return known
     keys = [(meaning_of(a, meanings[0]), meaning_of(b, meanings[1])) for a, b in node.keys]
     for side in (0, 1):
-        known = _with_groups(known, [pair[side] for pair in keys], census.keys[number][side])
+        known = _with_groups(known, [pair[side] for pair in keys], statistics.keys[number][side])
     condition = None if node.condition is None else meaning_of(node.condition, *meanings)
     if node.kind == "inner":
-        return known if condition is None else _with_share(known, condition, rows, census.pairs[number])
-    left = census.rows[inputs[0]]
+        return known if condition is None else _with_share(known, condition, rows, statistics.pairs[number])
+    left = statistics.rows[inputs[0]]
     met = rows if node.kind == "semi" else left - rows
     return _with_share(known, partnered(keys, [] if condition is None else [condition]), met, left)
 
@@ -94,21 +103,21 @@ class CostBased:
     costs: Costs
     objective: Objective = field(default_factory=Objective)
 
-    def best(self, stated: Relation, slide: int, census: Census) -> Placed:
+    def best(self, stated: Relation, slide: int, statistics: TableStatistics) -> Placed:
         """The plan that is best for what was counted."""
-        known, wanted = statistics_of(stated, census, slide), self.objective
+        known, wanted = statistics_of(stated, statistics, slide), self.objective
         return place(stated, known, self.costs, wanted.feasibility, wanted.one_core)
 
-    def plan_for(self, stated: Relation, slide: int, census: Census) -> tuple[Relation, Placement]:
+    def plan_for(self, stated: Relation, slide: int, statistics: TableStatistics) -> tuple[Relation, Placement]:
         """The tree and placement that are best for what was counted."""
-        found = self.best(stated, slide, census)
+        found = self.best(stated, slide, statistics)
         return found.relation, found.placement
 
     def better_plan(
-        self, stated: Relation, slide: int, running: tuple[Relation, Placement], census: Census
+        self, stated: Relation, slide: int, running: tuple[Relation, Placement], statistics: TableStatistics
     ) -> tuple[Relation, Placement] | None:
         """The same where it pays to change what runs; None where that is about the best already."""
-        best = self.best(stated, slide, census)
+        best = self.best(stated, slide, statistics)
         operators = operator_costs(running[0], best.statistics, self.costs)
         now = cost_of(parts_of(operators, running[1]))
         over, value = self.objective.rank(now)

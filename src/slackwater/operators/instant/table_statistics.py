@@ -1,10 +1,10 @@
 """How many rows every operator of a tree has at one instant, counted over what stands in the windows.
 
-The planner estimates sizes by rates, shares and numbers of groups. A census finds these in the tuples themselves, the
-same for every placement: the tree as the query states it is computed once by the row engine, operator by operator, over
-the newest part of all windows. It costs about what an instant costs, and is taken rarely.
+The planner estimates sizes by rates, shares and numbers of groups. Table statistics are these as counted in the tuples,
+the same for every placement: the tree as the query states it is computed once by the row engine, operator by operator,
+over the newest part of all windows. It costs about what an instant costs, and is taken rarely.
 
-Invariant: a census changes nothing, and tells the same however the stream was cut. Where windows hold more than
+Invariant: counting changes nothing, and gives the same however the stream was cut. Where windows hold more than
 MOST_TUPLES, all are shortened by one factor; where a join has more than MOST_PAIRS, some rows of its left side stand
 for all of them.
 
@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.core.time import SECOND
 from slackwater.expressions.relational import Given, Join, Project, Relation, Scan, Select, scans
 from slackwater.operators.contract import BuildContext
-from slackwater.operators.instant.adapting import Census
+from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.blocks import JOIN_KEY, Block, Mapper, gathered
 from slackwater.operators.instant.fragments import reading
 from slackwater.operators.instant.numbering import NOBODY, Numbering
@@ -42,14 +42,18 @@ def rates_at(relation: Relation, stores: Sequence[WindowStore], at: int) -> tupl
     return tuple(found)
 
 
-def take_census(relation: Relation, stores: Sequence[WindowStore], at: int, context: BuildContext) -> Census:
+def take_statistics(
+    relation: Relation, stores: Sequence[WindowStore], at: int, context: BuildContext
+) -> TableStatistics:
     """Count the rows of a tree over the windows of an instant; `stores` has the tuples of each stream, with the columns
     that the windows of the tree have."""
     held = sum(stores[scan.stream].count(at - scan.range, at) for scan in scans(relation))
     share = min(1.0, MOST_TUPLES / max(1, held))
     counting = _Counting(stores, at, share, context)
     counting.visit(relation)
-    return Census(at, rates_at(relation, stores, at), tuple(counting.rows), tuple(counting.pairs), tuple(counting.keys))
+    return TableStatistics(
+        at, rates_at(relation, stores, at), tuple(counting.rows), tuple(counting.pairs), tuple(counting.keys)
+    )
 
 
 class _Counting:
