@@ -36,7 +36,7 @@ from slackwater.disorder.meters import QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.synchronizer import with_rows
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
-from slackwater.operators.composed.meeting import Meeting
+from slackwater.operators.composed.join_node import JoinNode
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import node_of, reads_node
@@ -208,7 +208,7 @@ class _Joining:
     """A join of two inputs or more."""
 
     def __init__(self, operator: JoinOperator) -> None:
-        self.join = Meeting(operator.spec, operator.condition)
+        self.join = JoinNode(operator.spec, operator.condition)
 
     def take(self, inputs: Sequence[_Input], since: int) -> Made:
         rows = self.join.spec.rows

@@ -188,7 +188,7 @@ class _ByRow(Node):
 
 
 @dataclass(frozen=True)
-class Meeting:
+class MatchedSides:
     """A join at an instant."""
 
     held: int
@@ -235,18 +235,18 @@ class _Join(Node):
         left, right = (side.about(instant) for side in self._sides)
         return max(left, right) if self._kind == "inner" else left
 
-    def meeting(self, instant: Instant) -> Meeting:
+    def matched(self, instant: Instant) -> MatchedSides:
         """What is held at an instant, and what flows by."""
         held = int(self._sides[0].about(instant) >= self._sides[1].about(instant))
         whole = gathered(self._sides[held].blocks(instant), self._sides[held].columns)
         carried = self._carried[1 - held]
         index = Index(self._keys[held](whole), None if carried is None else carried.numbering)
-        return Meeting(held, whole, index, self._sides[1 - held].blocks(instant))
+        return MatchedSides(held, whole, index, self._sides[1 - held].blocks(instant))
 
     def blocks(self, instant: Instant) -> Iterator[Block]:
-        return self.rows(self.meeting(instant))
+        return self.rows(self.matched(instant))
 
-    def rows(self, met: Meeting) -> Iterator[Block]:
+    def rows(self, met: MatchedSides) -> Iterator[Block]:
         """The rows that are made."""
         if self._kind == "inner":
             return (self._all(given, met.whole, pair, met.held) for given, pair in self.pairs(met))
@@ -254,7 +254,7 @@ class _Join(Node):
             return self._partnered(met.flowing, met.whole, met.index)
         return self._held_partnered(met.flowing, met.whole, met.index)
 
-    def pairs(self, met: Meeting) -> Iterator[tuple[Block, tuple[Words, Words]]]:
+    def pairs(self, met: MatchedSides) -> Iterator[tuple[Block, tuple[Words, Words]]]:
         """Blocks that flow, each with which of its rows meet which rows that are held."""
         for given in met.flowing:
             for pair in self._pairs(given, met.whole, met.index, met.held):
@@ -315,7 +315,7 @@ class _JoinGroups(_Groups):
         self._arguments = join.made_of(read)
 
     def blocks(self, instant: Instant) -> Iterator[Block]:
-        met = self._join.meeting(instant)
+        met = self._join.matched(instant)
         keys = self._keys[met.held]
         if keys is None or not met.index.unique:
             yield self._grouping.of(self._join.rows(met))

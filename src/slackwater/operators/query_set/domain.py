@@ -35,8 +35,8 @@ from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.query_kernel import MakeRelease
 from slackwater.operators.query_set.flags import NOBODY, bit_of, flag, flagged_places
+from slackwater.operators.query_set.layout_migration import LayoutMigration
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
-from slackwater.operators.query_set.moves import Moves
 from slackwater.operators.query_set.pane_groups import PaneGroup
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
@@ -419,7 +419,7 @@ class Domain:
             self._relay(self.plan.width, reported["flags"])
         same = self._is_as(reported)
         self._restore_panes([entry for entry in entries if entry.namespace == PANES], reported["queries"], known)
-        moves = Moves(moved, bits, reported["width"], self.plan.width, self._flags)
+        moves = LayoutMigration(moved, bits, reported["width"], self.plan.width, self._flags)
         others = ("domain", NAMESPACE, PANES)
         self.clocks.restore([entry for entry in entries if entry.namespace not in others])
         if not same:

@@ -52,7 +52,7 @@ def admit(job: Combining, new: OrderedTuples, i: int) -> int:
     return PASSES_BY if new.words[TS, i] < new.watermark_at_arrival[i] else PROBES
 
 
-class Meeting:
+class JoinNode:
     """The tuples of all inputs of one join, as they arrived. A tuple has one row more than the join knows: its mark."""
 
     def __init__(self, spec: WindowJoin, condition: Condition) -> None:

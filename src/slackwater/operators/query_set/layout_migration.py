@@ -20,7 +20,7 @@ from slackwater.disorder.sharing.pool import PersistedTuples
 
 
 @dataclass(frozen=True)
-class Moves:
+class LayoutMigration:
     """From the layout of then to that of now."""
 
     rows: Sequence[dict[int, int]]
