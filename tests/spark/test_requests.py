@@ -12,15 +12,15 @@ import pytest
 
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark import requests
-from slackwater.runtime.spark.requests import PATIENCE, REQUESTS, Desk, Request, ask
+from slackwater.runtime.spark.requests import PATIENCE, REQUESTS, Request, RequestInbox, ask
 
-Opened = Callable[..., Desk]
+Opened = Callable[..., RequestInbox]
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Opened]:
     closed = threading.Event()
-    yield lambda do, runs=lambda: True: Desk(tmp_path, do, closed, runs)
+    yield lambda do, runs=lambda: True: RequestInbox(tmp_path, do, closed, runs)
     closed.set()
 
 

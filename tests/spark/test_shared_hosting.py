@@ -274,7 +274,7 @@ def held_and_needed(played: PlayedSet, came: dict[str, pa.Table]) -> tuple[int, 
     yet for some query that wants it and must be given it in order."""
     needed: set[tuple[str, int]] = set()
     for shard in shards_of(played):
-        for desk in shard.desks.values():
+        for desk in shard.in_group.values():
             watermark = shard.kernel.observe(desk.member.key).watermark
             for one in desk.plan.inputs if desk.plan.operator.needs_order else ():
                 words = ingest(one, came[one.stream.source], Codebook(), UNIT)

@@ -77,7 +77,7 @@ def ask(checkpoint: Path, request: Request, patience: float = PATIENCE) -> None:
         raise UsageError(error)
 
 
-class Desk:
+class RequestInbox:
     """Takes requests in the process that runs a set, in a thread of its own, for as long as the set runs.
 
     `closed` says at once that it was stopped. `runs` is asked now and then, and before a request is taken: a set may

@@ -30,7 +30,7 @@ from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, Contro
 from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
 from slackwater.runtime.spark.members import ALONE, named_texts
 from slackwater.runtime.spark.progress.reading import parsed_queries, polled, progress
-from slackwater.runtime.spark.requests import Desk, Request
+from slackwater.runtime.spark.requests import Request, RequestInbox
 from slackwater.runtime.spark.started import Started
 from slackwater.runtime.targets import settable
 
@@ -147,7 +147,7 @@ class _Told(Running):
         self._of = started
         super().__init__(started.start, started.log, flush, available)
         if started.log.here is not None and not available:
-            Desk(started.log.here.parent, self._do, self._stopped, lambda: self.is_active)
+            RequestInbox(started.log.here.parent, self._do, self._stopped, lambda: self.is_active)
 
     def _do(self, asked: Request) -> None:
         """What another process asks for."""

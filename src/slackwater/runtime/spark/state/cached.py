@@ -178,7 +178,7 @@ class TaskState:
             told = {key: status_among(of) for key, of in missed.items() if any(map(is_status, of))}
             if not any(map(is_target, (one for of in missed.values() for one in of))) and place.shard.catch_up(shared):
                 for key, of in missed.items():
-                    place.shard.desks[key].restore(one for one in of if not is_status(one))
+                    place.shard.in_group[key].restore(one for one in of if not is_status(one))
                 return replace(place, statuses=place.statuses | told)
         return self._group_anew(group, label)
 
@@ -193,7 +193,7 @@ class TaskState:
         if shared:
             shard.restore(shared)
         for key, of in entries.items():
-            shard.desks[key].restore(one for one in of if not is_status(one))
+            shard.in_group[key].restore(one for one in of if not is_status(one))
         return GroupPlace(shard, {key: status_among(of) for key, of in entries.items()})
 
     def write(self, changes: Iterable[StateUpdate], keys: Container[str]) -> tuple[Mark, Account]:

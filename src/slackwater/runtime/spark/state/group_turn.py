@@ -49,7 +49,7 @@ class TurnInGroup:
     @property
     def latency(self) -> LatencyUse:
         """How long results of this micro-batch have waited."""
-        return self.shard.desks[self.key].latency
+        return self.shard.in_group[self.key].latency
 
     def progress(self, load: ShardLoad) -> QueryProgress:
         """How it does after the micro-batch."""
@@ -120,7 +120,7 @@ class GroupTurn:
             shard.fail(member.key, after.failure)
         elif after.failure is None:
             if target is not None:
-                targets = shard.desks[member.key].targets.asked(target)
+                targets = shard.in_group[member.key].targets.asked(target)
                 entries = self._state.all.get((self._label, self._group.key), [])
                 shard.aim(member.key, aimed(member.plan, targets), targets, entries)
             if after.paused != before.paused:
@@ -148,19 +148,19 @@ class GroupTurn:
             reason = shard.failure_of(key)
             if reason is not None and status.failure is None:
                 statuses[key] = replace(status, failure=reason)
-                shard.desks[key].undo()
+                shard.in_group[key].undo()
             elif status.failure is None:
                 yield from rejected_rows(key, self._delivery(key))
-                for kind, table in shard.desks[key].tables():
+                for kind, table in shard.in_group[key].tables():
                     yield Emitted(key, kind, rows=table)
 
     def _results(self, shard: SharedShard, key: str, emissions: list[Emission]) -> list[Emitted]:
         """The results of a query as rows; none of one that has failed."""
         if shard.failure_of(key) is not None:
             return []
-        desk = shard.desks[key]
+        one_query = shard.in_group[key]
         try:
-            tables = list(result_tables(desk.plan, shard.codebook, iter(emissions)))
+            tables = list(result_tables(one_query.plan, shard.codebook, iter(emissions)))
         except FAILURES as error:
             shard.fail(key, reason_of(error))
             return []

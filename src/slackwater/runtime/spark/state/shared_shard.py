@@ -35,7 +35,7 @@ from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.state.checkpoint import Targets
-from slackwater.runtime.spark.state.desk import Desk
+from slackwater.runtime.spark.state.query_in_group import QueryInGroup
 from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.runtime.spark.state.shard import Block, told_apart
@@ -109,11 +109,11 @@ class SharedShard:
             group.planned(plans), Epochs(), self.codebook, remembers=False, make_guard=self._made_guard
         )
         ((self._key, self._domain),) = self.kernel.domains.items()
-        self.desks = {
-            one.key: Desk(one, plans[one.key], group.place(one), self.codebook, targets[one.key])
+        self.in_group = {
+            one.key: QueryInGroup(one, plans[one.key], group.place(one), self.codebook, targets[one.key])
             for one in group.members
         }
-        for key in self.desks:
+        for key in self.in_group:
             self._prepare(key)
         self._streams = group.streams
         self._read, self._ended = 0, False
@@ -124,7 +124,7 @@ class SharedShard:
 
     def _prepare(self, key: str) -> None:
         """What differs in a shard, where the whole stream is known by headers alone."""
-        hosted, plan = self._member(key), self.desks[key].plan
+        hosted, plan = self._member(key), self.in_group[key].plan
         hosted.query.release.taught = plan.joins and not plan.nodes
         if len(self.group.shards) > 1:
             hosted.query.release.join_shards()
@@ -145,14 +145,14 @@ class SharedShard:
         return self._domain
 
     @property
-    def _running(self) -> list[tuple[Desk, Hosted]]:
-        return [(self.desks[key], one) for key, one in self._domain.members.items() if one.status == RUNNING]
+    def _running(self) -> list[tuple[QueryInGroup, Hosted]]:
+        return [(self.in_group[key], one) for key, one in self._domain.members.items() if one.status == RUNNING]
 
     # Between two micro-batches.
 
     def pause(self, key: str) -> None:
         """Let a query rest; what waits for a verdict passes it by."""
-        self.desks[key].pass_by(self._pending(self._member(key)))
+        self.in_group[key].pass_by(self._pending(self._member(key)))
         self.kernel.pause(key)
 
     def resume(self, key: str) -> None:
@@ -167,7 +167,7 @@ class SharedShard:
         """Another target for a query from now on; `entries` has what is persisted of the group."""
         kernel = [_inner(entry) for entry in entries if entry.namespace.startswith(f"{KERNEL}/")]
         self.kernel.set_target(key, plan.quality, kernel)
-        self.desks[key].aim(plan, targets)
+        self.in_group[key].aim(plan, targets)
         self._prepare(key)
 
     def reads_panes(self, key: str) -> bool:
@@ -186,29 +186,29 @@ class SharedShard:
         on."""
         hosted = self._member(key)
         if hosted.status == RUNNING:
-            hosted.query.release.hear(reports.heard(key, self.desks[key].plan.learning_key))
+            hosted.query.release.hear(reports.heard(key, self.in_group[key].plan.learning_key))
 
     def report(self, key: str, label: int, reports: Reports) -> None:
         """What a query has observed here."""
         hosted = self._member(key)
         if hosted.status == RUNNING:
-            of = ReportOf(label, key, self.desks[key].plan.learning_key)
+            of = ReportOf(label, key, self.in_group[key].plan.learning_key)
             reports.note(of, hosted.query.release.report())
         elif hosted.status == PAUSED:
             reports.pass_on(label, key)
 
     def on_processing_time(self, now: int) -> Iterator[tuple[str, Emission]]:
         """End an epoch in which no stream spoke."""
-        for desk in self.desks.values():
-            desk.begin()
+        for one_query in self.in_group.values():
+            one_query.begin()
         yield from self._drained(self.kernel.on_processing_time(now))
 
     def epoch(self, blocks: Iterable[Block], now: int | None, end: bool) -> Iterator[tuple[str, Emission]]:
         """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch."""
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
         end = end or any(block.header["end"] for block in ordered)
-        for desk in self.desks.values():
-            desk.begin()
+        for one_query in self.in_group.values():
+            one_query.begin()
         self._read_progress(ordered, now)
         arrived, passed = self._arrived(ordered)
         self._count_keys(arrived, passed)
@@ -220,13 +220,13 @@ class SharedShard:
         for _, one in self._running:
             one.query.count_taken(0, now is not None)
         yield from self._drained(self.kernel.advance_domain(self._key, end))
-        for desk, one in self._running:
+        for one_query, one in self._running:
             for own in self.kernel.take_ahead(one.name):
-                desk.turn_away(own, AHEAD)
+                one_query.turn_away(own, AHEAD)
 
     def _drained(self, emissions: Iterator[tuple[str, Emission]]) -> Iterator[tuple[str, Emission]]:
         for key, emission in emissions:
-            self.desks[key].emitted(emission)
+            self.in_group[key].emitted(emission)
             yield key, emission
         for _, one in self._running:
             # Metrics tell the slack that is in force; all that ever was would have no end.
@@ -266,19 +266,19 @@ class SharedShard:
         }
         all_of_them = _all_times(header["reported"]) if header["rows"] else ()
         for wanting in stream.wanting:
-            desk, one = self.desks[wanting.key], self._member(wanting.key)
+            one_query, one = self.in_group[wanting.key], self._member(wanting.key)
             if one.status not in (RUNNING, PAUSED):
                 continue
-            desk.count_rows(block.stream, header["rows"], header["rejected"])
-            desk.counts_rows = desk.counts_rows or bool(header["rows"])
+            one_query.count_rows(block.stream, header["rows"], header["rejected"])
+            one_query.counts_rows = one_query.counts_rows or bool(header["rows"])
             if one.status == PAUSED:
-                desk.pass_by(usable)
+                one_query.pass_by(usable)
                 continue
-            desk.counts["filtered"] += filtered[stream.filters.index(wanting.filter)]
+            one_query.counts["filtered"] += filtered[stream.filters.index(wanting.filter)]
             own = learned.get((wanting.filter, wanting.granularity or 0))
             if header["rows"]:
                 for ts, counts in all_of_them if own is None else (own,):
-                    desk.delays.note_counted(block.stream, clock, ts, counts)
+                    one_query.delays.note_counted(block.stream, clock, ts, counts)
             if own is not None:
                 one.query.release.teach(block.stream, *own)
 
@@ -329,17 +329,17 @@ class SharedShard:
 
     def _count_keys(self, arrived: Batch, passed: Words) -> None:
         places: dict[tuple[int, ...], Words] = {}
-        for desk, one in self._running:
+        for one_query, one in self._running:
             filters = one.place.filters
             if filters not in places:
                 places[filters] = self._domain.wanted(arrived, passed, filters)
-            desk.count_keys(arrived, places[filters])
+            one_query.count_keys(arrived, places[filters])
 
     def _turn_away_all(self, arrived: Batch, passed: Words, reason: int) -> None:
         """Tuples that end as rejected rows of whoever wants them."""
-        for desk, one in self._running:
+        for one_query, one in self._running:
             mine = arrived.take(self._domain.wanted(arrived, passed, one.place.filters))
-            desk.turn_away(self._domain.view(one, mine), reason)
+            one_query.turn_away(self._domain.view(one, mine), reason)
 
     # What is asked.
 
@@ -350,14 +350,14 @@ class SharedShard:
 
     def progress(self, key: str, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
         """How one query is doing."""
-        return self.desks[key].progress(self.kernel.query(key), load, rejected)
+        return self.in_group[key].progress(self.kernel.query(key), load, rejected)
 
     # State.
 
     def snapshot_delta(self) -> Iterator[tuple[str, StateUpdate]]:
         """What to write after a micro-batch, each entry with whose it is: the group's, or a query's."""
         if self.codebook.due:
-            pieces = [desk.side_output.pieces for desk in self.desks.values()]
+            pieces = [one_query.side_output.pieces for one_query in self.in_group.values()]
             self.codebook.sweep(words_held(self.kernel, self.guard, pieces))
         shared = {"read": self._read, "ended": self._ended}
         yield self.group.key, state_update(OWN, "counts", encode_json(shared))
@@ -365,8 +365,8 @@ class SharedShard:
             yield self.group.key, entry
         for entry in self.kernel.snapshot_delta():
             yield self.group.key, StateUpdate(f"{KERNEL}/{entry.namespace}", entry.key, entry.value)
-        for key, desk in self.desks.items():
-            for entry in desk.snapshot_delta():
+        for key, one_query in self.in_group.items():
+            for entry in one_query.snapshot_delta():
                 yield key, entry
 
     def restore(self, entries: Iterable[StateUpdate]) -> None:

@@ -34,7 +34,7 @@ from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import REASONS
 
 
-class Desk:
+class QueryInGroup:
     """One query of a group in one shard."""
 
     def __init__(
