@@ -170,7 +170,7 @@ def test_queries_come_and_go_while_a_set_runs() -> None:
 def test_what_is_not_there_or_there_twice_is_refused_by_name() -> None:
     tables = streams(10, 300)
     run = LocalQueries(planned({"sums": QUERIES["sums"]}, tables), tables, "ms", Epochs())
-    for ask in (run.drop, run.pause, run.resume, run.report, run.standing):
+    for ask in (run.drop, run.pause, run.resume, run.report, run.status):
         with pytest.raises(UsageError, match="there is no query nobody; known are: sums"):
             ask("nobody")
     with pytest.raises(UsageError, match="there is a query sums already"):
@@ -194,8 +194,8 @@ def test_a_query_fails_alone_by_its_filter_its_keys_or_what_it_selects() -> None
     run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
     found = taken(run)
     for name in failing:
-        assert run.standing(name).status == "failed", name
-        assert "integer overflow in" in run.standing(name).reason
+        assert run.status(name).status == "failed", name
+        assert "integer overflow in" in run.status(name).reason
         with pytest.raises(DataError, match="integer overflow in"):
             list(LocalRun(plans[name], replay(plans[name], tables, "ms"), Epochs(span=SECOND), batch=300).tables())
     assert_as_alone(run, found, {name: plans[name] for name in good}, tables, Epochs(span=SECOND))

@@ -356,6 +356,6 @@ def test_a_query_rests_as_in_the_local_runtime(name: str) -> None:
         assert ours.rows[ROWS].total() == results
         counts = ours.counts
         assert (counts["results"], counts["in_time"], counts["late"]) == (seen.results, seen.in_time, seen.late)
-        assert sum(one.passed_by for one in ours.reported.values()) == kernel.standing(name).paused
+        assert sum(one.passed_by for one in ours.reported.values()) == kernel.status(name).paused
     assert seen.late > 0
-    assert kernel.standing(name).paused == 300
+    assert kernel.status(name).paused == 300

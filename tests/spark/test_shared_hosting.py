@@ -434,7 +434,7 @@ def test_what_waits_for_a_verdict_passes_by_who_rests(monkeypatch: pytest.Monkey
     assert shard.guard.pending == 1
     played.batch(arrive(1100, 1101, 1102), Message(PAUSE, 9, rows.name, rows.generation))
     (shard,) = shards_of(played)
-    assert shard.kernel.standing(rows.key).status == PAUSED
+    assert shard.kernel.status(rows.key).status == PAUSED
     passed = [played.seen[one.key].reported[one.shards[0]].passed_by for one in (rows, more)]
     assert passed == [4, 0]
 

@@ -126,8 +126,8 @@ class _Set:
                 to.take(name, table)
         for name, one in run.runs.items():
             _warn_of_rejected(one, reported)
-            standing = run.standing(name)
-            to.end(name, one, standing.reason if standing.status == FAILED else None)
+            status = run.status(name)
+            to.end(name, one, status.reason if status.status == FAILED else None)
 
     def _on_spark(self, to: Receiver, shown: Paged) -> None:
         """The same as one streaming query."""

@@ -221,8 +221,8 @@ def test_a_paused_query_takes_nothing_in_and_then_goes_on(name: str) -> None:
 
     def resume(host: Host) -> None:
         given_so_far(host)
-        assert host.kernel.standing(name).status == PAUSED
-        assert host.kernel.standing(name).paused > 0
+        assert host.kernel.status(name).status == PAUSED
+        assert host.kernel.status(name).paused > 0
         host.kernel.resume(name)
 
     def pause(host: Host) -> None:
@@ -283,8 +283,8 @@ def test_a_query_that_fails_stops_alone_with_its_reason() -> None:
     }
     plans = planned(texts, large)
     host = Host(plans, large, Epochs(), 60).run({6: Host.restart})
-    assert host.kernel.standing("overflows").status == FAILED
-    assert "integer overflow in SUM" in host.kernel.standing("overflows").reason
+    assert host.kernel.status("overflows").status == FAILED
+    assert "integer overflow in SUM" in host.kernel.status("overflows").reason
     with pytest.raises(UsageError, match="overflows has failed: integer overflow"):
         host.kernel.resume("overflows")
     for name in ("sums", "pairs"):

@@ -78,7 +78,7 @@ def change(at: int, what: str, name: str, plan: PhysicalPlan) -> Callable[[Host]
 
     def made(host: Host) -> None:
         known = name in host.kernel.names
-        status = host.kernel.standing(name).status if known else ""
+        status = host.kernel.status(name).status if known else ""
         match what:
             case "add" if not known:
                 host.add(name, plan)
@@ -136,7 +136,7 @@ def test_each_query_answers_as_with_panes_of_its_own_whatever_comes_and_goes(
         assert shared.given[name].late == given_alone.late, name
     for name in shared.kernel.names:
         assert counts(shared.kernel.observe(name)) == counts(apart.kernel.observe(name)), name
-        assert shared.kernel.standing(name) == apart.kernel.standing(name), name
+        assert shared.kernel.status(name) == apart.kernel.status(name), name
 
 
 def test_panes_are_kept_and_persisted_once_and_every_query_answers_as_alone() -> None:
@@ -212,8 +212,8 @@ def test_a_query_that_overflows_stops_alone_while_others_read_the_same_panes() -
     texts = {f"q{n}": f"SELECT SUM(big) AS s FROM a [2 SECONDS] WHERE k <= {n} WITH COMPLETE" for n in (1, 2, 4)}
     plans = planned(texts, tables)
     host = Host(plans, tables, Epochs(), 60).run({6: Host.restart})
-    assert host.kernel.standing("q4").status == FAILED
-    assert "integer overflow in SUM" in host.kernel.standing("q4").reason
+    assert host.kernel.status("q4").status == FAILED
+    assert "integer overflow in SUM" in host.kernel.status("q4").reason
     for name in ("q1", "q2"):
         given_alone, _ = alone(plans[name], tables, Epochs(), 60)
         assert host.given[name].results == given_alone.results, name

@@ -34,7 +34,7 @@ SET, SOURCE, DOMAIN, QUERY = "set", "source", "domain", "query"
 
 
 @dataclass(frozen=True)
-class Standing:
+class QueryStatus:
     """Whether a query runs, is paused or has failed, and why; and how many tuples came while it was paused."""
 
     status: str
@@ -162,10 +162,10 @@ class QuerySet:
         """The domain that a query stands in."""
         return self._find(name)[0]
 
-    def standing(self, name: str) -> Standing:
+    def status(self, name: str) -> QueryStatus:
         """Whether a query runs, and if not, why."""
         _, member = self._find(name)
-        return Standing(member.status, member.reason, member.paused)
+        return QueryStatus(member.status, member.reason, member.paused)
 
     def observe(self, name: str) -> Observation:
         """Clocks, slack, watermark and counts of a query."""
@@ -192,10 +192,10 @@ class QuerySet:
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call."""
         members = [member for domain in self.domains.values() for member in domain.members.values()]
-        standing = {m.name: {"status": m.status, "reason": m.reason, "paused": m.paused} for m in members}
+        status = {m.name: {"status": m.status, "reason": m.reason, "paused": m.paused} for m in members}
         tuples = {source: pool.snapshot_delta() for source, pool in self.pools.items()}
         following = {source: pool.next_chunk for source, pool in self.pools.items()}
-        own = {"version": SET_VERSION, "queries": standing, "next": following}
+        own = {"version": SET_VERSION, "queries": status, "next": following}
         yield state_update(SET, "queries", encode_json(own))
         yield from self._gone
         self._gone = []
@@ -232,16 +232,14 @@ class QuerySet:
         ):
             for key in there.keys() - set(here):
                 self._gone += [state_update(f"{part}/{_quoted(key)}/{e.namespace}", e.key, None) for e in there[key]]
-        standing = found.standing or {}
-        for name, before in standing.items():
+        status = found.status or {}
+        for name, before in status.items():
             if name in self.names:
                 _, member = self._find(name)
                 member.status, member.reason, member.paused = before.status, before.reason, before.paused
         self._restore_queries(found)
         tuples = self._persisted_tuples(found.tuples, found.following)
-        same = {
-            key: domain.restore(found.shared.get(key, []), standing, tuples) for key, domain in self.domains.items()
-        }
+        same = {key: domain.restore(found.shared.get(key, []), status, tuples) for key, domain in self.domains.items()}
         self._stay(same, tuples)
         for key, domain in self.domains.items():
             for entry in found.shared.get(key, []):
@@ -251,13 +249,13 @@ class QuerySet:
         """Take over what another kernel of the same queries has persisted or dropped since this one was up to date.
         False, and nothing is changed, where queries stand otherwise there: then all has to be restored."""
         found = _Persisted.among(entries)
-        if found.standing is not None:
-            here = {name: self.standing(name) for name in self.names}
+        if found.status is not None:
+            here = {name: self.status(name) for name in self.names}
             if {n: (s.status, s.reason) for n, s in here.items()} != {
-                n: (s.status, s.reason) for n, s in found.standing.items()
+                n: (s.status, s.reason) for n, s in found.status.items()
             }:
                 return False
-            for name, one in found.standing.items():
+            for name, one in found.status.items():
                 self._find(name)[1].paused = one.paused
         if not all(key in self.domains and self.domains[key].can_catch_up(of) for key, of in found.shared.items()):
             return False
@@ -303,7 +301,7 @@ class QuerySet:
 class _Persisted:
     """Entries of a set, by what they are of."""
 
-    standing: dict[str, Standing] | None = None
+    status: dict[str, QueryStatus] | None = None
     """None: nothing is said of it."""
     following: dict[str, int] = field(default_factory=dict)
     """Per source, the number of the chunk that comes next."""
@@ -324,7 +322,7 @@ class _Persisted:
                     raise ValueError(
                         f"this state has format {reported['version']}, and this version reads format {SET_VERSION}"
                     )
-                found.standing = {name: Standing(**one) for name, one in reported["queries"].items()}
+                found.status = {name: QueryStatus(**one) for name, one in reported["queries"].items()}
                 found.following = reported["next"]
                 continue
             key, _, namespace = rest.partition("/")
@@ -348,4 +346,4 @@ def _note(keys: set[tuple[str, str]], entry: StateUpdate) -> None:
         keys.add((entry.namespace, entry.key))
 
 
-__all__ = ["FAILED", "PAUSED", "RUNNING", "QuerySet", "Standing"]
+__all__ = ["FAILED", "PAUSED", "RUNNING", "QuerySet", "QueryStatus"]

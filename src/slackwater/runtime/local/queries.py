@@ -3,14 +3,14 @@
     run = LocalQueries(plans, sources, time_unit, epochs)
     for name, table in run.tables():
         ...                              # at least one table a query, unless it failed
-    run.report(name), run.side_outputs(name), run.standing(name)
+    run.report(name), run.side_outputs(name), run.status(name)
 
 `runs` has for every query what a `LocalRun` is to its own: statistics, side outputs, report. Queries may be added,
 dropped, paused, resumed and given another target between two tables; a change takes effect before the next arrivals are
 taken in.
 
 Invariant: tables, side outputs and counts of a query are those of a `LocalRun` of it alone, with the same epochs. A
-query that fails is reported by `standing`; the others go on.
+query that fails is reported by `status`; the others go on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs
 from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.query_set.domain import Domain
-from slackwater.operators.query_set.kernel import FAILED, RUNNING, Standing
+from slackwater.operators.query_set.kernel import FAILED, RUNNING, QueryStatus
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
@@ -222,7 +222,7 @@ class LocalQueries:
         except KeyboardInterrupt:
             self.interrupt()
         for name, run in self.runs.items():
-            if name in self.names and self.standing(name).status != FAILED and (last := run.last_table()) is not None:
+            if name in self.names and self.status(name).status != FAILED and (last := run.last_table()) is not None:
                 yield name, last
 
     def interrupt(self) -> None:
@@ -383,9 +383,9 @@ class LocalQueries:
         """Late and rejected rows of a query."""
         return self._run_of(name).side_outputs
 
-    def standing(self, name: str) -> Standing:
+    def status(self, name: str) -> QueryStatus:
         """Whether a query runs, is paused or has failed, and why."""
-        return self.kernel.standing(name)
+        return self.kernel.status(name)
 
     def observe(self, name: str) -> Observation:
         """Clocks, slack and counts of a query as they are now."""

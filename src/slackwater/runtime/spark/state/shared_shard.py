@@ -176,8 +176,8 @@ class SharedShard:
 
     def failure_of(self, key: str) -> str | None:
         """Why a query has failed; None where it has not."""
-        standing = self.kernel.standing(key)
-        return standing.reason if standing.status == FAILED else None
+        status = self.kernel.status(key)
+        return status.reason if status.status == FAILED else None
 
     # Micro-batches.
 
