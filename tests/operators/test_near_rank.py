@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.core.collections.stretches import FRESH, SHORTEST, stretches, with_room
+from slackwater.core.collections.segments import FRESH, SHORTEST, segments, with_room
 from slackwater.core.jit import in_place
 from slackwater.operators.aggregate import near_rank as near
 from tests.effort import tried
@@ -43,8 +43,8 @@ class Kept:
 
     def __init__(self, shared=None):
         self.lines = np.full((1, AT + near.NEAR_WORDS), 99, np.int64)
-        self.stretches = with_room(stretches(), 1, 10_000) if shared is None else shared
-        begin(self.stretches, self.lines)
+        self.segments = with_room(segments(), 1, 10_000) if shared is None else shared
+        begin(self.segments, self.lines)
         self.values, self.made = [], 0
 
     def move(self, words, leaving, share):
@@ -56,11 +56,11 @@ class Kept:
                 insort(self.values, word)
             others.append(len(self.values) - 1)
             ranks.append(int(share * max(0, len(self.values) - 1)))
-        move(self.stretches, self.lines, *(np.array(one, np.int64) for one in (words, leaving, others, ranks)))
+        move(self.segments, self.lines, *(np.array(one, np.int64) for one in (words, leaving, others, ranks)))
         self.check()
         if self.values:
             mixed = np.random.default_rng(1).permutation(np.array(self.values, np.int64))
-            self.made += look(self.stretches, self.lines, ranks[-1], mixed, len(mixed))
+            self.made += look(self.segments, self.lines, ranks[-1], mixed, len(mixed))
             self.check()
             assert self.below <= ranks[-1] < self.below + self.length
 
@@ -82,7 +82,7 @@ class Kept:
             return
         begin = self.lines[0, AT + near.BEGIN]
         assert self.length <= self.room
-        held = self.stretches.words[begin : begin + self.length].tolist()
+        held = self.segments.words[begin : begin + self.length].tolist()
         assert held == self.values[self.below : self.below + self.length]
         assert self.lines[0, [AT + near.FIRST, AT + near.LAST]].tolist() == [held[0], held[-1]]
 
@@ -96,7 +96,7 @@ class Kept:
 )
 @tried(80, deadline=None)
 def test_whatever_comes_and_goes_the_stretch_is_a_run_of_the_sorted_values(rounds, seed, share, domain, longer):
-    rng, shared = np.random.default_rng(seed), with_room(stretches(), 2, longer)
+    rng, shared = np.random.default_rng(seed), with_room(segments(), 2, longer)
     both = Kept(shared), Kept(shared)
     for coming, gone in rounds:
         kept, other = rng.permutation(both)
@@ -121,11 +121,11 @@ def test_a_stretch_lasts_for_as_many_values_as_half_of_it_has(slope, share):
     assert slope or kept.made < 6
     # Stretches that became too short were given back, and are of lengths that are used again.
     assert kept.room & (kept.room - 1) == 0
-    assert kept.stretches.usage[FRESH] <= 2 * kept.room
+    assert kept.segments.usage[FRESH] <= 2 * kept.room
 
 
 def test_without_room_for_a_longer_stretch_the_shortest_one_serves():
-    kept = Kept(with_room(stretches(), 1, 0))
+    kept = Kept(with_room(segments(), 1, 0))
     kept.move(list(range(500)), [0] * 500, 0.5)
     assert kept.length == SHORTEST
     assert kept.below < 250 < kept.below + SHORTEST

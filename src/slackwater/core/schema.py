@@ -123,15 +123,15 @@ def decimal_type(scale: int, digits: int = WORD_DIGITS) -> pa.DataType:
     return pa.decimal128(min(38, max(digits, scale)), scale)
 
 
-def moment_type(arrow: pa.DataType) -> pa.DataType:
+def time_type(arrow: pa.DataType) -> pa.DataType:
     """The Arrow type in which a time leaves: a date is a date, a timestamp without a zone stays without, and what
     else gives times (a zone, a number, a text) gives them in UTC.
 
-    >>> moment_type(pa.date64()), moment_type(pa.timestamp("ns")), moment_type(pa.timestamp("s", "Asia/Tokyo"))
+    >>> time_type(pa.date64()), time_type(pa.timestamp("ns")), time_type(pa.timestamp("s", "Asia/Tokyo"))
     (DataType(date32[day]), TimestampType(timestamp[us]), TimestampType(timestamp[us, tz=UTC]))
     """
     if pa.types.is_dictionary(arrow):
-        return moment_type(arrow.value_type)
+        return time_type(arrow.value_type)
     if pa.types.is_date(arrow):
         return pa.date32()
     return NO_ZONE if pa.types.is_timestamp(arrow) and arrow.tz is None else UTC

@@ -24,7 +24,7 @@ from slackwater.core.schema import (
     Kind,
     Schema,
     decimal_type,
-    moment_type,
+    time_type,
 )
 from slackwater.expressions.aggregates import FUNCTIONS, Gives
 from slackwater.expressions.tree import Call, Column, Expr, Literal
@@ -58,11 +58,11 @@ def result_schema(query: BoundQuery) -> Schema:
 
 
 def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
-    """The Arrow type in which the value of an expression leaves: a column's own, of moments as `moment_type` says; a
+    """The Arrow type in which the value of an expression leaves: a column's own, of moments as `time_type` says; a
     computed decimal has the digits it needs, and a moment chosen among dates is a date."""
     if isinstance(expr, Column) and expr.name in streams[expr.stream].schema:
         arrow = streams[expr.stream].schema[expr.name].arrow
-        return moment_type(arrow) if expr.kind is Kind.TIME else arrow
+        return time_type(arrow) if expr.kind is Kind.TIME else arrow
     if expr.kind is Kind.DECIMAL:
         return decimal_type(expr.scale, digits(expr, streams))
     if expr.kind is Kind.TIME and isinstance(expr, Call) and expr.op in CHOOSING:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.core.batch import Flags, Words
-from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, time_type
 from slackwater.core.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, SECOND
 from slackwater.sources.codebook import Codebook
 
@@ -183,7 +183,7 @@ def _filled(array: pa.Array, value: object) -> npt.NDArray[Any]:
 
 
 def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebook) -> pa.Array:
-    """Words as an Arrow column of the type it came with (text as a dictionary, moments as `moment_type` says)."""
+    """Words as an Arrow column of the type it came with (text as a dictionary, moments as `time_type` says)."""
     if kind is Kind.TEXT:
         return codebook.decode(words)
     if kind is Kind.FLOAT:
@@ -195,7 +195,7 @@ def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebo
         return pa.array(words == 1, mask=mask)
     array = pa.array(words, mask=mask)
     if kind is Kind.TIME:
-        return _moments(words, mask, moment_type(arrow))
+        return _moments(words, mask, time_type(arrow))
     if kind is Kind.DECIMAL:
         return with_point(words, null, arrow)
     return array.cast(arrow) if pa.types.is_integer(arrow) and arrow != array.type else array

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from slackwater.core.batch import Words
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.nested import leaves
-from slackwater.core.schema import Field, Kind, Schema, kind_of, moment_type, type_name
+from slackwater.core.schema import Field, Kind, Schema, kind_of, time_type, type_name
 from slackwater.sources.reading import plain, read_path
 
 ARRIVAL = "arrival"
@@ -111,7 +111,7 @@ def schema_of(name: str, table: pa.Table, time: str) -> Schema:
         kind = kind_of(leaf.type)
         # Of an event time micros are kept, so a decimal that is too wide for a column may be one.
         if column == time and (kind not in (None, Kind.BOOL) or pa.types.is_decimal(leaf.type)):
-            fields.append(Field(time, Kind.TIME, moment_type(leaf.type)))
+            fields.append(Field(time, Kind.TIME, time_type(leaf.type)))
         elif column != time and kind is not None:
             # The scale of a decimal is read from its type.
             coded = kind is Kind.DECIMAL and pa.types.is_dictionary(leaf.type)

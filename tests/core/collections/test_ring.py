@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.collections.records import NONE
-from slackwater.core.collections.ring import place_of, ring, sums_between, turn_to
+from slackwater.core.collections.ring import ring, slot_of, sums_between, turn_to
 from slackwater.core.jit import in_place, inner
 
 NUMBERS = st.lists(st.integers(-20, 40), max_size=60)
@@ -30,7 +30,7 @@ def count_all(numbers, content, given, taken):
 @in_place
 def places_of(numbers, wanted, found):
     for i in range(len(wanted)):
-        found[i] = place_of(numbers, wanted[i])
+        found[i] = slot_of(numbers, wanted[i])
 
 
 def slow_ring(places, given):

@@ -21,8 +21,8 @@ from __future__ import annotations
 from slackwater.core.batch import Words
 from slackwater.core.collections.bisection import first_where
 from slackwater.core.collections.records import NONE
+from slackwater.core.collections.segments import SHORTEST, Segments, give_back, take
 from slackwater.core.collections.selection import bring_to, sort
-from slackwater.core.collections.stretches import SHORTEST, Stretches, give_back, take
 from slackwater.core.jit import inner
 
 # A stretch near a rank: where it begins, how long it may become and is; values below it, its first and its last one;
@@ -36,14 +36,14 @@ LASTING = 4
 
 
 @inner
-def begin_near(s: Stretches, near: Words, g: int, at: int) -> None:
+def begin_near(s: Segments, near: Words, g: int, at: int) -> None:
     """A stretch that says nothing yet, in line g of an array from word `at` on."""
     near[g, at + BEGIN], near[g, at + ROOM] = take(s, SHORTEST), SHORTEST
     near[g, at + LENGTH], near[g, at + BELOW], near[g, at + MOVED] = 0, 0, 0
 
 
 @inner
-def end_near(s: Stretches, near: Words, g: int, at: int) -> None:
+def end_near(s: Segments, near: Words, g: int, at: int) -> None:
     """A stretch is needed no more."""
     give_back(s, near[g, at + BEGIN], near[g, at + ROOM])
 
@@ -61,7 +61,7 @@ def not_before(words: Words, place: int, word: int, unused: int) -> bool:
 
 
 @inner
-def note_ends(s: Stretches, near: Words, g: int, at: int, length: int) -> None:
+def note_ends(s: Segments, near: Words, g: int, at: int, length: int) -> None:
     """The stretch has this length, and maybe other ends."""
     near[g, at + LENGTH] = length
     if length > 0:
@@ -70,7 +70,7 @@ def note_ends(s: Stretches, near: Words, g: int, at: int, length: int) -> None:
 
 
 @inner
-def comes_near(s: Stretches, near: Words, g: int, at: int, word: int, others: int, rank: int) -> None:
+def comes_near(s: Segments, near: Words, g: int, at: int, word: int, others: int, rank: int) -> None:
     """A value comes to so many others; `rank` is wanted from now on."""
     n, below = near[g, at + LENGTH], near[g, at + BELOW]
     near[g, at + MOVED] += 1
@@ -100,7 +100,7 @@ def comes_near(s: Stretches, near: Words, g: int, at: int, word: int, others: in
 
 
 @inner
-def goes_from(s: Stretches, near: Words, g: int, at: int, word: int) -> None:
+def goes_from(s: Segments, near: Words, g: int, at: int, word: int) -> None:
     """A value goes that the group has."""
     n = near[g, at + LENGTH]
     near[g, at + MOVED] += 1
@@ -124,7 +124,7 @@ def has_ranks(near: Words, g: int, at: int, rank: int, last: int) -> bool:
 
 
 @inner
-def make_near(s: Stretches, near: Words, g: int, at: int, rank: int, values: Words, n: int) -> None:
+def make_near(s: Segments, near: Words, g: int, at: int, rank: int, values: Words, n: int) -> None:
     """Make a stretch around a rank from the first n of `values`, which are put into another order."""
     fit_room(s, near, g, at, n)
     room, begin = near[g, at + ROOM], near[g, at + BEGIN]
@@ -146,7 +146,7 @@ def make_near(s: Stretches, near: Words, g: int, at: int, rank: int, values: Wor
 
 
 @inner
-def fit_room(s: Stretches, near: Words, g: int, at: int, n: int) -> None:
+def fit_room(s: Segments, near: Words, g: int, at: int, n: int) -> None:
     """Take as much room as n values want, unless there is none or it makes little difference."""
     wanted, room = SHORTEST, near[g, at + ROOM]
     while wanted * wanted < ROOTS * ROOTS * n:

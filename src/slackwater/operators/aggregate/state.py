@@ -12,7 +12,7 @@ import numpy as np
 
 from slackwater.core.batch import Floats, Words
 from slackwater.core.collections.records import FIRST_FIELD
-from slackwater.core.collections.stretches import Stretches
+from slackwater.core.collections.segments import Segments
 
 # A partial: its pane and group, the next in the pane, its neighbours in its group (a `chain`), its values,
 # whether it changed since it was last persisted; then its own state and its suffix.
@@ -79,7 +79,7 @@ class Tables(NamedTuple):
     """What is asked of which arguments (`holistic_values.holistic_of`)."""
     blocks: Words
     """Values of partials."""
-    near: Stretches
+    near: Segments
     """Values near quantiles."""
     gathered: Words
     """Where all values of a group are brought together for a while."""

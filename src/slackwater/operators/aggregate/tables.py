@@ -1,4 +1,4 @@
-"""The tables of the aggregate operator: how they grow between two stretches of compiled code, and are filled again.
+"""The tables of the aggregate operator: how they grow between two segments of compiled code, and are filled again.
 
 Invariant: partials, panes, groups and values keep their numbers when their tables grow, so links stay valid. A pane put
 back has the partials and values it was persisted with, and waits to enter the window.
@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.collections.records import NONE, grown, hang, table
-from slackwater.core.collections.stretches import stretches, with_room
+from slackwater.core.collections.segments import segments, with_room
 from slackwater.core.jit import in_place
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec
@@ -51,7 +51,7 @@ class GrowingTables:
             arguments=arguments,
             asked=asked,
             blocks=table(SMALLEST, st.WORD + self.arguments * st.BLOCK),
-            near=stretches(),
+            near=segments(),
             gathered=np.zeros(0, np.int64),
             different=table(SMALLEST, DIFFERENT_WORDS),
             different_buckets=np.full((1, SMALLEST), NONE, np.int64),

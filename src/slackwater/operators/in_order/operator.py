@@ -76,7 +76,7 @@ class OrderedOperator(Operator, Stages):
 
     def note_arrivals(self, batch: Batch) -> bool:
         """Between two stretches of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
-        self.strategy.arrival_time(batch)
+        self.strategy.note_arrivals(batch)
         self.strategy.choose()
         joins_now = self.strategy.filters and not self.node.early
         self._change_over()

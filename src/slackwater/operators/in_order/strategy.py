@@ -31,13 +31,13 @@ class Strategy:
         """Whether tuples are joined before their turn."""
         return self.in_force == FILTER
 
-    def arrival_time(self, batch: Batch) -> None:
-        """Tuples have arrived; the load is known only where it is known when."""
+    def note_arrivals(self, batch: Batch) -> None:
+        """Tuples have arrived; the load is known only where their arrival times are."""
         if batch.arrival_time is not None and len(batch):
             self.load.arrived(batch, int(batch.arrival_time.max()))
 
     def choose(self) -> None:
-        """Let the load decide, where it is to."""
+        """Choose by the load, where it is to decide."""
         if self.ordering.strategy == ADAPTIVE:
             self.switch_to(self.load.choose(self.in_force))
 

@@ -46,7 +46,7 @@ class OrderedTree(TreeOperator):
 
     def note_arrivals(self, batch: Batch) -> bool:
         """Choose, and have all nodes follow; whether tuples that wait are to be joined now."""
-        self.strategy.arrival_time(batch)
+        self.strategy.note_arrivals(batch)
         self.strategy.choose()
         joins_now = self.strategy.filters and any(not node.early for node in self._ordered)
         for node in self._ordered:

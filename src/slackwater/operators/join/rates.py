@@ -194,7 +194,7 @@ def resize(taken: Sampling) -> None:
     elapsed = in_sample(taken) * taken.state[SLICE]
     span, anything = 0, False
     for s in range(len(taken.sizes)):
-        received, first, last = arrival_time(taken, s)
+        received, first, last = received_in_sample(taken, s)
         if received > 0:
             span, anything = max(span, last - first), True
     if taken.slices.shape[1] > 1:
@@ -202,7 +202,7 @@ def resize(taken: Sampling) -> None:
     if span == 0:
         return
     for s in range(len(taken.sizes)):
-        received, _, _ = arrival_time(taken, s)
+        received, _, _ = received_in_sample(taken, s)
         # A round whose tuples lie side by side may ask for more than can be counted.
         wanted = max(1, int(np.ceil(min(received * (taken.kept[s] / span), ALL))))
         if abs(wanted - taken.sizes[s]) > taken.sizes[s] // BAND:
@@ -215,7 +215,7 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
     """Half the longest mean interval between tuples of a stream, where it is to be found and differs enough."""
     longest = 0
     for s in range(len(taken.sizes)):
-        received, first, last = arrival_time(taken, s)
+        received, first, last = received_in_sample(taken, s)
         interval = taken.streams[s, INTERVAL]
         if received > 1:
             interval = (last - first) // (received - 1)
@@ -236,7 +236,7 @@ def in_sample(taken: Sampling) -> int:
 
 
 @inner
-def arrival_time(taken: Sampling, s: int) -> tuple[int, int, int]:
+def received_in_sample(taken: Sampling, s: int) -> tuple[int, int, int]:
     """Of a stream in the sample: how many tuples, and the first and last event time."""
     received, first, last = 0, 0, 0
     n, at, sample = taken.slices.shape[1], taken.state[AT], in_sample(taken)

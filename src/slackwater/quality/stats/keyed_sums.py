@@ -82,7 +82,7 @@ def find(t: Table, line: int, group: int) -> int:
 @inner
 def place_of(t: Table, line: int) -> int:
     """The place of a line in the ring, or NONE where it is not in the ledger."""
-    return ring.place_of(t.lines[:, NUMBER], line)
+    return ring.slot_of(t.lines[:, NUMBER], line)
 
 
 @inner

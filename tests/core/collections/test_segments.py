@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.collections.records import NONE
+from slackwater.core.collections.segments import SHORTEST, give_back, segments, take, with_room
 from slackwater.core.collections.selection import bring_to, sort
-from slackwater.core.collections.stretches import SHORTEST, give_back, stretches, take, with_room
 from slackwater.core.jit import in_place
 from tests.effort import tried
 
@@ -24,7 +24,7 @@ def given_back(s, begin, length):
 @given(steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=60), longer=st.integers(0, 2000))
 @tried(60, deadline=None)
 def test_no_two_stretches_overlap_and_a_shortest_one_is_always_there(steps, longer):
-    s, held = with_room(stretches(), len(steps), longer), []
+    s, held = with_room(segments(), len(steps), longer), []
     for kind, which in steps:
         if held and which < len(held):
             given_back(s, *held.pop(which))
@@ -39,7 +39,7 @@ def test_no_two_stretches_overlap_and_a_shortest_one_is_always_there(steps, long
 
 
 def test_stretches_keep_their_words_when_there_is_more_room_and_are_used_again():
-    s = with_room(stretches(), 2, 0)
+    s = with_room(segments(), 2, 0)
     first = taken(s, SHORTEST)
     s.words[first : first + SHORTEST] = 7
     s = with_room(s, 1000, 5000)

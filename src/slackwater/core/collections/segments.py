@@ -1,6 +1,6 @@
-"""Stretches of words for compiled loops: any number of them in one array, each a power of two long.
+"""Segments of words for compiled loops: any number of them in one array, each a power of two long.
 
-Invariant: a stretch that was taken is nobody else's until it is given back; one that was given back is used again for
+Invariant: a segment that was taken is nobody else's until it is given back; one that was given back is used again for
 one of the same length. Shortest ones are always to be had, as many as were asked for before compiled code was called;
 longer ones as long as there is room.
 """
@@ -19,27 +19,27 @@ SHORTEST = 16
 LENGTHS = 40
 """How many lengths there are, each twice the one before."""
 
-# How the array is used: what was never taken begins here, so much at its end is for shortest stretches only; then for
-# each length the first stretch that was given back. Its first word has the next one.
+# How the array is used: what was never taken begins here, so much at its end is for shortest segments only; then for
+# each length the first segment that was given back. Its first word has the next one.
 FRESH, HELD_BACK, GIVEN_BACK = range(3)
 
 
-class Stretches(NamedTuple):
-    """All stretches, and how the array is used."""
+class Segments(NamedTuple):
+    """All segments, and how the array is used."""
 
     words: Words
     usage: Words
 
 
-def stretches() -> Stretches:
+def segments() -> Segments:
     """None yet, and no room for any."""
     usage = np.full(GIVEN_BACK + LENGTHS, NONE, np.int64)
     usage[[FRESH, HELD_BACK]] = 0
-    return Stretches(np.zeros(0, np.int64), usage)
+    return Segments(np.zeros(0, np.int64), usage)
 
 
-def with_room(s: Stretches, shortest: int, longer: int) -> Stretches:
-    """The same with room for so many of the shortest stretches, and so many words of longer ones."""
+def with_room(s: Segments, shortest: int, longer: int) -> Segments:
+    """The same with room for so many of the shortest segments, and so many words of longer ones."""
     used = int(s.usage[FRESH])
     s.usage[HELD_BACK] = shortest * SHORTEST
     wanted = used + shortest * SHORTEST + longer
@@ -61,8 +61,8 @@ def kind_of(length: int) -> int:
 
 
 @inner
-def take(s: Stretches, length: int) -> int:
-    """Where a stretch of this length begins that is the caller's from now on; NONE if there is no room."""
+def take(s: Segments, length: int) -> int:
+    """Where a segment of this length begins that is the caller's from now on; NONE if there is no room."""
     kind = kind_of(length)
     begin = s.usage[GIVEN_BACK + kind]
     if begin != NONE:
@@ -76,8 +76,8 @@ def take(s: Stretches, length: int) -> int:
 
 
 @inner
-def give_back(s: Stretches, begin: int, length: int) -> None:
-    """A stretch may be taken by others from now on."""
+def give_back(s: Segments, begin: int, length: int) -> None:
+    """A segment may be taken by others from now on."""
     kind = kind_of(length)
     s.words[begin] = s.usage[GIVEN_BACK + kind]
     s.usage[GIVEN_BACK + kind] = begin
