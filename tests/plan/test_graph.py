@@ -225,7 +225,7 @@ second
       │  · about synchronizer
       ├─ slack 2 s more
       │  │  · about slack 2 s more
-      │  └─ slack 1 s (shared, told above)
+      │  └─ slack 1 s (shared, shown above)
       └─ slack of b
          │  · about slack of b
          └─ source b

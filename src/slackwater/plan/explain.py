@@ -59,7 +59,7 @@ def _node(graph: PlanGraph, node: PlanNode, printed: set[str]) -> list[str]:
     """A node, its details, and what it reads."""
     head = node.label if node.engine == ROW else f"{node.label} [{node.engine} engine]"
     if node.id in printed:
-        return [f"{head} (shared, told above)"]
+        return [f"{head} (shared, shown above)"]
     printed.add(node.id)
     below = graph.inputs_of(node)
     bar = "│  " if below else ""

@@ -106,12 +106,12 @@ def explain_clocks(options: Options) -> str:
     """Which tuples move clocks, and which are kept, rejected or late.
 
     >>> print(explain_clocks(Options()))
-    a tuple ahead of its stream's crowd is kept until its time comes, beyond 10 min (max_ahead) rejected unless the \
+    a tuple ahead of most of its stream is held until its time comes, beyond 10 min (max_ahead) rejected unless the \
 others come along; beyond 1 d behind (max_behind) it is late and teaches nothing
     """
     ahead, behind = format_duration(options.max_ahead), format_duration(options.max_behind)
     return (
-        f"a tuple ahead of its stream's crowd is kept until its time comes, beyond {ahead} (max_ahead) rejected unless"
+        f"a tuple ahead of most of its stream is held until its time comes, beyond {ahead} (max_ahead) rejected unless"
         f" the others come along; beyond {behind} behind (max_behind) it is late and teaches nothing"
     )
 
