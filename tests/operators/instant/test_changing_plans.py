@@ -12,7 +12,7 @@ import pytest
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.relational import Relation, Scan, nodes
 from slackwater.operators.contract import PLAIN
-from slackwater.operators.instant import adapting, statistics
+from slackwater.operators.instant import adapting, table_statistics
 from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import WindowStore
@@ -99,12 +99,12 @@ def counted(spec, batch, at: int) -> tuple[TableStatistics, list[int]]:
             if one.stream == scan.stream and one.passes and at - scan.range <= one.ts < at
         ]
 
-    found = statistics.take_statistics(spec.relation, stores, at, PLAIN)
+    found = table_statistics.take_statistics(spec.relation, stores, at, PLAIN)
     return found, [len(relation_at(node, contents)) for node in nodes(spec.relation)]
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-def test_a_census_counts_what_the_oracle_counts(seed):
+def test_table_statistics_count_what_the_oracle_counts(seed):
     trees = RandomTrees(seed)
     spec, batch = trees.spec(streams=1 + seed % 2, most=5), a_trace(seed, 1 + seed % 2)
     at = (int(np.median(batch.ts)) // spec.slide + 1) * spec.slide
@@ -119,7 +119,7 @@ def test_a_join_with_too_many_pairs_is_counted_by_some_rows(monkeypatch):
     batch.ts[:] = np.arange(len(batch)) // 60
     batch.words[dict(PLACES)["v"]] = (np.arange(len(batch)) % 7.0).view(np.int64)
     whole, _ = counted(spec, batch, 12)
-    monkeypatch.setattr(statistics, "MOST_PAIRS", int(whole.pairs[3]) // 3)
+    monkeypatch.setattr(table_statistics, "MOST_PAIRS", int(whole.pairs[3]) // 3)
     some, _ = counted(spec, batch, 12)
     assert whole.rows[3] > 100
     assert some.pairs == whole.pairs
@@ -127,7 +127,7 @@ def test_a_join_with_too_many_pairs_is_counted_by_some_rows(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [correlated, two_lengths, gone], ids=lambda make: make.__name__)
-def test_sizes_by_a_census_are_those_that_were_counted(make):
+def test_sizes_by_table_statistics_are_those_that_were_counted(make):
     spec, batch = example(make()), a_trace(7, 1, 300)
     # Delays are cut off, and gaps are left out: the rate of a window is then what it holds.
     batch.ts[:] = np.arange(len(batch)) // 4
