@@ -17,7 +17,8 @@ from papers.experiments.sweep import CLAIRVOYANT
 from papers.experiments.trials import truth
 from papers.experiments.zoo_pictures import pictures
 from papers.experiments.zoo_runs import SCHEDULE, ZooTrial, best_schedule, constant, others_truth, run
-from slackwater.workloads.disorder import ZOO, zoo
+from slackwater.workloads.disorder import ZOO
+from slackwater.workloads.disorder.zoo import JOIN, SUM
 from tests.effort import tried
 
 SHORT = Stage("zoo/bursts", seed=1, minutes=3.0)
@@ -54,9 +55,9 @@ def test_sums_are_those_of_every_window_that_has_a_tuple(rows):
 
 
 def test_the_windows_are_those_of_the_queries():
-    assert re.findall(r"RANGE (\d) SECONDS", zoo.JOIN) == ["2", "2"]
+    assert re.findall(r"RANGE (\d) SECONDS", JOIN) == ["2", "2"]
     assert zoo_runs.WITHIN_MS == 2000
-    assert "RANGE 5 SECONDS SLIDE 250 MILLISECONDS" in zoo.SUM
+    assert "RANGE 5 SECONDS SLIDE 250 MILLISECONDS" in SUM
     assert (zoo_runs.RANGE_MS, zoo_runs.SLIDE_MS) == (5000, 250)
 
 
