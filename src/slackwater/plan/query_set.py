@@ -9,7 +9,7 @@ Invariant: plans are only ever added to or taken away from; rows and filters kee
 order: what an earlier conjunct drops is not shown to a later one, and may not fail it.
 
 A row that holds a value that no word can is rejected by the queries that read it, and moves no clock of theirs. So
-queries of one domain must reject the same rows: `odd` names the columns in which there are such rows.
+queries of one domain must reject the same rows: `unencodable` names the columns in which there are such rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.sharing.panes import shared_panes
 
 Filter = tuple[Expr, ...]
-Odd = Mapping[str, frozenset[str]]
+Unencodable = Mapping[str, frozenset[str]]
 """Per source, the columns in which some row holds a value that no word can."""
 
 
@@ -77,12 +77,12 @@ class QuerySetPlan:
     sources: Mapping[str, SourcePlan] = field(default_factory=dict)
     domains: Mapping[str, DomainPlan] = field(default_factory=dict)
     places: Mapping[str, QueryPlace] = field(default_factory=dict)
-    odd: Odd = field(default_factory=dict)
+    unencodable: Unencodable = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plans: Mapping[str, PhysicalPlan], odd: Odd | None = None) -> QuerySetPlan:
+    def of(cls, plans: Mapping[str, PhysicalPlan], unencodable: Unencodable | None = None) -> QuerySetPlan:
         """A set of these queries."""
-        made = cls(odd=odd or {})
+        made = cls(unencodable=unencodable or {})
         for name, plan in plans.items():
             made = made.with_query(name, plan)
         return made
@@ -131,7 +131,9 @@ class QuerySetPlan:
         names = tuple(one.stream.source for one in inputs)
         partitions = tuple(_partition(one) for one in inputs)
         options = plan.options
-        odd = tuple(tuple(sorted(self.odd.get(one.stream.source, frozenset()) & _read(one).keys())) for one in inputs)
+        unencodable = tuple(
+            tuple(sorted(self.unencodable.get(one.stream.source, frozenset()) & _read(one).keys())) for one in inputs
+        )
         # A stream read twice is one table: what one reading rejects the other must, too.
         terms = (
             names,
@@ -140,7 +142,7 @@ class QuerySetPlan:
             options.idle_timeout,
             options.idle_after,
             partitions,
-            odd,
+            unencodable,
         )
         key = f"{'+'.join(names)}-{sha256(repr(terms).encode()).hexdigest()[:12]}"
         before = self.domains.get(key)
@@ -160,7 +162,7 @@ class QuerySetPlan:
             len(inputs), options.max_ahead, options.max_behind, options.idle_timeout, options.idle_after,
             slots if any(slot != NO_PARTITION for slot in slots) else (),
         )  # fmt: skip
-        domain = DomainPlan(key, names, clock_terms, tuple(map(tuple, rows)), odd)
+        domain = DomainPlan(key, names, clock_terms, tuple(map(tuple, rows)), unencodable)
         filters = tuple(
             sources[name].filters.index(_filter_of(one)) if one.stream.filters else NO_FILTER
             for name, one in zip(names, inputs, strict=True)

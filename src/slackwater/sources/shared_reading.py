@@ -151,9 +151,9 @@ class SharedReading:
         self._by: dict[str, SourcePlan] = {}
         self._judged: dict[tuple[str, str], bool] = {}
         self.notes: dict[str, None] = {}
-        """What is odd about the order of arrival."""
+        """What is unencodable about the order of arrival."""
 
-    def odd(self, plans: Iterable[PhysicalPlan]) -> dict[str, frozenset[str]]:
+    def unencodable(self, plans: Iterable[PhysicalPlan]) -> dict[str, frozenset[str]]:
         """Per source, the columns among those read in which some row has no word."""
         found: dict[str, frozenset[str]] = {}
         for one in (one for plan in plans for one in plan.inputs):
@@ -187,7 +187,7 @@ class SharedReading:
         good = np.zeros(len(row), np.bool_)
         for s, name in enumerate(domain.sources):
             mine = stream == s
-            good[mine] = self.ingested[name].reasons_for(domain.odd[s])[row[mine]] == GOOD
+            good[mine] = self.ingested[name].reasons_for(domain.unencodable[s])[row[mine]] == GOOD
         stream, row = stream[good], row[good]
         tables = [self.sources[name] for name in domain.sources]
         arrived = moments(domain.sources, tables, stream, row, self._arrival_time, self._time_unit)

@@ -1,4 +1,4 @@
-"""The tables of the aggregate operator: how they grow between two segments of compiled code, and are filled again.
+"""The tables of the aggregate operator: how they grow between two calls of compiled code, and are filled again.
 
 Invariant: partials, panes, groups and values keep their numbers when their tables grow, so links stay valid. A pane put
 back has the partials and values it was persisted with, and waits to enter the window.

@@ -29,7 +29,7 @@ class DomainPlan:
     terms: ClockTerms
     rows: tuple[tuple[int, ...], ...]
     """Per stream, the row of the source for each row of the domain."""
-    odd: tuple[tuple[str, ...], ...] = ()
+    unencodable: tuple[tuple[str, ...], ...] = ()
     """Per stream, the columns by which queries of this domain reject rows."""
 
     @property

@@ -180,7 +180,7 @@ class LocalQueries:
         for name, one in plans.items():
             self._check(name, one)
         self.reading = SharedReading(sources, time_unit, arrival_time, places)
-        plan = QuerySetPlan.of(plans, self.reading.odd(plans.values()))
+        plan = QuerySetPlan.of(plans, self.reading.unencodable(plans.values()))
         failed = self.reading.read(plan)
         self.kernel = QuerySetKernel(plan, epochs, self.reading.codebook)
         self.runs: dict[str, QueryOfSet] = {name: QueryOfSet(name, one, self) for name, one in plans.items()}
@@ -315,8 +315,8 @@ class LocalQueries:
         furthest = {
             source: max(self._read_of(source), default=0) for source in {one.stream.source for one in plan.inputs}
         }
-        odd = self.reading.odd([*self.kernel.plan.queries.values(), plan])
-        self.kernel.plan = replace(self.kernel.plan, odd=odd)
+        unencodable = self.reading.unencodable([*self.kernel.plan.queries.values(), plan])
+        self.kernel.plan = replace(self.kernel.plan, unencodable=unencodable)
         self.kernel.add(name, plan)
         failed = self.reading.read(self.kernel.plan)
         key = self.kernel.plan.places[name].domain

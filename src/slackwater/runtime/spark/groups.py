@@ -22,7 +22,7 @@ from slackwater.core.schema import Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.plan.query_set import Odd, QuerySetPlan
+from slackwater.plan.query_set import QuerySetPlan, Unencodable
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.shared import SharedPacking, SharedStream, Wanting
 
@@ -41,7 +41,7 @@ def terms_of(plan: PhysicalPlan) -> str | None:
     # itself, so it would share nothing that is held.
     if plan.partitioning.rates or plan.release.external_sync or plan.nodes:
         return None
-    whole = QuerySetPlan(odd=_may_be_odd(plan.inputs)).with_query(ONE, plan)
+    whole = QuerySetPlan(unencodable=_may_be_unencodable(plan.inputs)).with_query(ONE, plan)
     keys = plan.partitioning.keys
     cut = None if keys is None else [[_at(whole, plan, s, row) for row in rows] for s, rows in enumerate(keys)]
     return sha256(repr((whole.places[ONE].domain, cut)).encode()).hexdigest()[:SHORT]
@@ -70,16 +70,16 @@ class Terms:
         return self.of(plan) is not None and (aggregate_of(plan) is None or bool(self.alike(plan, others)))
 
 
-def _may_be_odd(inputs: Iterable[InputPlan]) -> Odd:
+def _may_be_unencodable(inputs: Iterable[InputPlan]) -> Unencodable:
     """Per source, the columns that may hold a value which no word can."""
     found: dict[str, frozenset[str]] = {}
     for one in inputs:
-        names = {name for name, kind, _ in one.columns if _may_hold_odd(kind, one.stream.schema[name].arrow)}
+        names = {name for name, kind, _ in one.columns if _may_hold_unencodable(kind, one.stream.schema[name].arrow)}
         found[one.stream.source] = found.get(one.stream.source, frozenset()) | names
     return found
 
 
-def _may_hold_odd(kind: Kind, arrow: pa.DataType) -> bool:
+def _may_hold_unencodable(kind: Kind, arrow: pa.DataType) -> bool:
     if kind is Kind.INT:
         return bool(pa.types.is_uint64(arrow) or pa.types.is_int64(arrow))
     return kind in (Kind.TIME, Kind.DECIMAL)
@@ -119,11 +119,11 @@ class Group:
     @cached_property
     def plan(self) -> QuerySetPlan:
         """The queries by their keys, laid out together."""
-        odd: dict[str, frozenset[str]] = {}
+        unencodable: dict[str, frozenset[str]] = {}
         for one in self.members:
-            for source, names in _may_be_odd(one.plan.inputs).items():
-                odd[source] = odd.get(source, frozenset()) | names
-        return QuerySetPlan.of({one.key: one.plan for one in self.members}, odd)
+            for source, names in _may_be_unencodable(one.plan.inputs).items():
+                unencodable[source] = unencodable.get(source, frozenset()) | names
+        return QuerySetPlan.of({one.key: one.plan for one in self.members}, unencodable)
 
     @property
     def domain(self) -> DomainPlan:
