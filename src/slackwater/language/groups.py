@@ -30,7 +30,7 @@ from slackwater.language.forms import aggregate_function, first_aggregate, unwra
 from slackwater.language.nodes import Item, Select, place_of, refused, text_of
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
-from slackwater.language.selection import Wish, free_name, name_columns, spelled, wish_for
+from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
 
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
@@ -107,12 +107,12 @@ def _share(node: exp.Expr, scope: Scope) -> float:
 class Groups:
     """The groups of a query. Names of aggregates are those that `call_column` gives them."""
 
-    keys: tuple[tuple[Expr, Wish], ...]
+    keys: tuple[tuple[Expr, RequestedName], ...]
     calls: tuple[Aggregate, ...]
     """Those that are selected by themselves, in their order; then those that only expressions read."""
     written: tuple[str, ...]
     """How the text has each call, as a name."""
-    selected: tuple[tuple[Expr, Wish], ...]
+    selected: tuple[tuple[Expr, RequestedName], ...]
     """The SELECT list without the bounds of the window; a key or an aggregate by itself is a bare column."""
     having: tuple[Expr, ...]
     """Conjuncts."""
@@ -155,14 +155,14 @@ def is_aggregation(query: Select) -> bool:
 def bind_groups(query: Select, scope: Scope) -> Groups:
     """The groups of a query over streams whose windows and filters are bound already."""
     collected = _Collected(query, scope)
-    selected: list[tuple[Expr, Wish] | Item] = []
+    selected: list[tuple[Expr, RequestedName] | Item] = []
     for item in query.items:
         node = unwrapped(item.node)
         if _is_window_column(item, node, scope):
             continue
         if aggregate_function(node) is not None:
             name = spelled(scope.text[slice(*place_of(node))])
-            selected.append((collected.call(node, shared=False), Wish(item.wished, name, name, item.place)))
+            selected.append((collected.call(node, shared=False), RequestedName(item.wished, name, name, item.place)))
         else:
             selected.append(item)
     # Aggregates that are selected by themselves come first, so that expressions find them.
@@ -181,7 +181,7 @@ class _Collected:
 
     def __init__(self, query: Select, scope: Scope) -> None:
         self.query, self._scope = query, scope
-        self.keys: dict[Expr, Wish] = _keys(query, scope)
+        self.keys: dict[Expr, RequestedName] = _keys(query, scope)
         self.calls: list[Aggregate] = []
         self.written: list[str] = []
 
@@ -206,7 +206,7 @@ class _Collected:
             return None
         return Column(0, key_column(list(self.keys).index(bound)), bound.kind, bound.scale)
 
-    def item(self, item: Item) -> tuple[Expr, Wish]:
+    def item(self, item: Item) -> tuple[Expr, RequestedName]:
         """An item of the SELECT list that is no bare aggregate."""
         node = unwrapped(item.node)
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -214,9 +214,11 @@ class _Collected:
         key = self.key(node)
         if key is not None:
             bound = Scalars(self._scope, "the SELECT list").bind(node)
-            return key, wish_for(item, bound, self._scope)
+            return key, requested_name(item, bound, self._scope)
         name = spelled(self._scope.text[slice(*place_of(node))])
-        return _Around(self._scope, "the SELECT list", self).bind(node), Wish(item.wished, name, name, item.place)
+        return _Around(self._scope, "the SELECT list", self).bind(node), RequestedName(
+            item.wished, name, name, item.place
+        )
 
 
 @dataclass(frozen=True)
@@ -250,9 +252,9 @@ class _Around(Scalars):
         raise self.scope.fail("a selected item must be an aggregate or stand in GROUP BY", node)
 
 
-def _keys(query: Select, scope: Scope) -> dict[Expr, Wish]:
+def _keys(query: Select, scope: Scope) -> dict[Expr, RequestedName]:
     """The keys of GROUP BY, each once."""
-    keys: dict[Expr, Wish] = {}
+    keys: dict[Expr, RequestedName] = {}
     for node in query.groups or ():
         if window_column(node, scope) is not None:
             continue
@@ -262,7 +264,7 @@ def _keys(query: Select, scope: Scope) -> dict[Expr, Wish]:
         if meant is not node and first_aggregate(meant) is not None:
             raise scope.fail(f"'{node.name}' is an aggregate; groups are made before it can be known", node)
         bound = Scalars(scope, "GROUP BY").bind(meant)
-        keys.setdefault(bound, wish_for(meant, bound, scope, place_of(node)))
+        keys.setdefault(bound, requested_name(meant, bound, scope, place_of(node)))
     return keys
 
 
@@ -301,8 +303,8 @@ def bind_aggregation(
     selected = groups.selected
     chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
     hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]
-    wishes = [wish for _, wish in selected] + [groups.keys[at][1] for at in hidden]
-    names = name_columns(wishes, text_of(query), aggregate=True)
+    requested = [asked for _, asked in selected] + [groups.keys[at][1] for at in hidden]
+    names = name_columns(requested, text_of(query), aggregate=True)
     order = tuple(names[: len(selected)])
     taken = set(names)
     called = {key_column(at): [name] for at, name in zip(hidden, names[len(selected) :], strict=True)}

@@ -356,7 +356,7 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
     """The groups of a SELECT, and what is selected of them."""
     groups = bind_groups(query, scope)
     _refuse_bounds_inside(groups, query)
-    order = name_columns([wish for _, wish in groups.selected], text_of(query), aggregate=True)
+    order = name_columns([asked for _, asked in groups.selected], text_of(query), aggregate=True)
     names = _names_of_groups(groups, order)
     keys = tuple(
         Field(names[key_column(at)], expr.kind, leaves_as(expr, scope.streams))
@@ -390,11 +390,11 @@ def _names_of_groups(groups: Groups, order: Sequence[str]) -> dict[str, str]:
     for (expr, _), name in zip(groups.selected, order, strict=True):
         if isinstance(expr, Column):
             names.setdefault(expr.name, name)
-    wished = [(key_column(at), wish.longer) for at, (_, wish) in enumerate(groups.keys)]
+    wished = [(key_column(at), asked.longer) for at, (_, asked) in enumerate(groups.keys)]
     wished += [(call_column(at), written) for at, written in enumerate(groups.written)]
-    for column, wish in wished:
+    for column, asked in wished:
         if column not in names:
-            names[column] = free_name(wish, taken)
+            names[column] = free_name(asked, taken)
     return names
 
 

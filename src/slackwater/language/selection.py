@@ -39,7 +39,7 @@ _SYMBOLS = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class RequestedName:
     """What a column would like to be called: by the user, else plainly, else (where that is taken) with more words."""
 
     written: str | None
@@ -68,26 +68,26 @@ def spelled(written: str) -> str:
     return f"c_{name}" if not name or name[0].isdigit() else name
 
 
-def name_columns(wishes: Sequence[Wish], text: str, aggregate: bool) -> list[str]:
-    """One name per wish, in order."""
-    names = [wish.written for wish in wishes]
+def name_columns(requested: Sequence[RequestedName], text: str, aggregate: bool) -> list[str]:
+    """One name per asked, in order."""
+    names = [asked.written for asked in requested]
     taken: set[str] = set()
-    for wish in wishes:
-        if wish.written is not None:
-            if wish.written in taken:
-                raise QueryError(f"two columns of the result are called '{wish.written}'", text, *wish.place)
-            taken.add(wish.written)
-    plain = Counter(wish.plain for wish in wishes if wish.written is None)
-    for position, wish in enumerate(wishes):
-        if names[position] is None and plain[wish.plain] == 1 and wish.plain not in taken:
-            names[position] = wish.plain
-            taken.add(wish.plain)
-    for position, wish in enumerate(wishes):
+    for asked in requested:
+        if asked.written is not None:
+            if asked.written in taken:
+                raise QueryError(f"two columns of the result are called '{asked.written}'", text, *asked.place)
+            taken.add(asked.written)
+    plain = Counter(asked.plain for asked in requested if asked.written is None)
+    for position, asked in enumerate(requested):
+        if names[position] is None and plain[asked.plain] == 1 and asked.plain not in taken:
+            names[position] = asked.plain
+            taken.add(asked.plain)
+    for position, asked in enumerate(requested):
         if names[position] is None:
-            names[position] = free_name(wish.longer, taken)
+            names[position] = free_name(asked.longer, taken)
     found = [name for name in names if name is not None]
-    for name, wish in zip(found, wishes, strict=True):
-        _refuse_reserved(name, text, wish.place, aggregate)
+    for name, asked in zip(found, requested, strict=True):
+        _refuse_reserved(name, text, asked.place, aggregate)
     return found
 
 
@@ -112,34 +112,34 @@ def _refuse_reserved(name: str, text: str, place: tuple[int, int], aggregate: bo
 def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
     """Every column of the result, named."""
     exprs: list[Expr] = []
-    wishes: list[Wish] = []
+    requested: list[RequestedName] = []
     scalars = Scalars(scope, "the SELECT list of a join")
     for item in items:
         starred = _starred(item, scope)
         if starred is None:
             bound = scalars.bind(item.node)
             exprs.append(bound)
-            wishes.append(wish_for(item, bound, scope))
+            requested.append(requested_name(item, bound, scope))
             continue
         for position in starred:
             stream = scope.streams[position]
             # A result has its time in any case, under the same name.
             for field in (one for one in stream.schema.fields if stream.query is None or one.name != RESULT_TIME):
                 exprs.append(Column(position, field.name, field.kind, field.scale))
-                wishes.append(Wish(None, field.name, f"{stream.alias}_{field.name}", item.place))
-    names = name_columns(wishes, scope.text, aggregate=False)
+                requested.append(RequestedName(None, field.name, f"{stream.alias}_{field.name}", item.place))
+    names = name_columns(requested, scope.text, aggregate=False)
     return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
 
 
-def wish_for(written: exp.Expr, bound: Expr, scope: Scope, place: Place | None = None) -> Wish:
+def requested_name(written: exp.Expr, bound: Expr, scope: Scope, place: Place | None = None) -> RequestedName:
     """What an item without a star, or an expression, would like to be called."""
     node, called = (written.node, written.wished) if isinstance(written, Item) else (written, None)
     place = place or place_of(written)
     if isinstance(bound, Column):
         name = _last_part(node, bound)
-        return Wish(called, name, f"{scope.streams[bound.stream].alias}_{name}", place)
+        return RequestedName(called, name, f"{scope.streams[bound.stream].alias}_{name}", place)
     name = spelled(scope.text[slice(*place)])
-    return Wish(called, name, name, place)
+    return RequestedName(called, name, name, place)
 
 
 def _starred(item: Item, scope: Scope) -> list[int] | None:
