@@ -21,7 +21,7 @@ from slackwater.core.errors import DataError, SlackwaterError, UsageError
 from slackwater.core.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.failures import as_ours
-from slackwater.runtime.spark.job import SparkPlace
+from slackwater.runtime.spark.job import SparkRuntime
 from slackwater.runtime.spark.replay.streams import cut_by
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
@@ -74,7 +74,7 @@ def replayed(
 ) -> sw.Answer:
     """On Spark, or by shards in this process with a folder of their own."""
     physical = plan(bind_to_tables(query, streams, "ts").query, count_only=count)
-    where = InProcess(epochs, shards, in_process) if in_process else SparkPlace(epochs, shards, "local[2]", **place)
+    where = InProcess(epochs, shards, in_process) if in_process else SparkRuntime(epochs, shards, "local[2]", **place)
     with where.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
         tables = list(run.tables())
     aliases = [one.stream.alias for one in physical.inputs]
@@ -212,7 +212,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp
     n = 900
     query, streams, epochs = JOIN + "DELAY 100 MS", streams_of(n), sw.Epochs(tuples=600)
     physical = plan(bind_to_tables(query, streams, "ts").query)
-    place = SparkPlace(epochs, 2, "local[2]", tmp_path / "checkpoint")
+    place = SparkRuntime(epochs, 2, "local[2]", tmp_path / "checkpoint")
     with place.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
         for _ in run.tables():
             run.interrupt()
@@ -251,7 +251,7 @@ def test_a_folder_of_other_files_is_no_checkpoint(spark: SparkSession, tmp_path:
 def test_a_cluster_needs_a_folder_that_it_shares() -> None:
     streams = {"s": pa.table({"ts": [1]})}
     physical = plan(bind_to_tables("SELECT ts FROM s", streams, "ts").query)
-    far = SparkPlace(sw.Epochs(tuples=9), 2, "spark://far:7077").begin(
+    far = SparkRuntime(sw.Epochs(tuples=9), 2, "spark://far:7077").begin(
         physical, replay(physical, streams, "ms"), streams, "ms"
     )
     with pytest.raises(UsageError, match="--checkpoint DIR"), far:

@@ -79,10 +79,10 @@ def spark_contenders(
     spark: Future[Any], queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
 ) -> Iterator[list[SparkContender]]:
     """Contenders that are ready to run once Spark has started."""
-    from slackwater.runtime.spark.job import SparkPlace
+    from slackwater.runtime.spark.job import SparkRuntime
 
     spark.result()
     with ExitStack() as begun:
-        place = SparkPlace(epochs, ONE_SHARD, ANYWHERE)
-        runs = [begun.enter_context(place.begin(*query, streams, "ms")) for query in queries]
+        runtime = SparkRuntime(epochs, ONE_SHARD, ANYWHERE)
+        runs = [begun.enter_context(runtime.begin(*query, streams, "ms")) for query in queries]
         yield [SparkContender(run) for run in runs]

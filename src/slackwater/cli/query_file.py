@@ -132,10 +132,10 @@ class _Set:
     def _on_spark(self, to: Receiver, shown: Paged) -> None:
         """The same as one streaming query."""
         # Without Spark nothing of this can be imported.
-        from slackwater.runtime.spark.job import SparkPlace
+        from slackwater.runtime.spark.job import SparkRuntime
         from slackwater.runtime.spark.replay.query_set import recorded_set
 
-        assert isinstance(self.runtime, SparkPlace), "there are two runtimes"
+        assert isinstance(self.runtime, SparkRuntime), "there are two runtimes"
         if self.arrival_time is not None:
             raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
         if shown.is_there:

@@ -33,7 +33,7 @@ MANIFEST = "recorded.json"
 
 
 @dataclass(frozen=True)
-class SparkPlace:
+class SparkRuntime:
     """How and where to run on Spark."""
 
     epochs: Epochs

@@ -1,6 +1,6 @@
 """A file of queries over recorded streams on Spark: one set, one reading of every stream, one streaming query.
 
-    with recorded_set(place, plans, sources, time_unit) as run:
+    with recorded_set(runtime, plans, sources, time_unit) as run:
         run.drive()
         for name, one in run.runs().items():
             ...                          # a `SparkRun` that has been driven: its tables, its report
@@ -36,7 +36,7 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick, no_tick
 from slackwater.runtime.spark.emitted import Program
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.job import MANIFEST, SparkPlace, _is_new
+from slackwater.runtime.spark.job import MANIFEST, SparkRuntime, _is_new
 from slackwater.runtime.spark.locations import state_of_checkpoint
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS
@@ -59,7 +59,7 @@ Places = Mapping[str, Words] | None
 
 @contextmanager
 def recorded_set(
-    place: SparkPlace,
+    runtime: SparkRuntime,
     plans: Mapping[str, PhysicalPlan],
     sources: Mapping[str, pa.Table],
     time_unit: str,
@@ -68,16 +68,16 @@ def recorded_set(
     """A set whose files are there; a temporary folder goes when it is over."""
     union = _union(plans)
     arrivals = replay(_bare(union), sources, time_unit, None, places)
-    with place._folder() as folder:
-        cut = cut_by(union, arrivals, place.epochs)
-        mark = _mark(plans, arrivals, place)
+    with runtime._folder() as folder:
+        cut = cut_by(union, arrivals, runtime.epochs)
+        mark = _mark(plans, arrivals, runtime)
         if _is_new(folder, mark):
             write_streams(union, sources, cut, folder / "streams")
             (folder / MANIFEST).write_text(signed(mark) + "\n")
-        spark = quiet_session(place.master, place.shards)
+        spark = quiet_session(runtime.master, runtime.shards)
         with one_sentence():
             frames = read_streams(spark, union, sources, folder / "streams")
-        yield RecordedSet(spark, plans, sources, frames, cut, folder, place, time_unit, places, arrivals.notes)
+        yield RecordedSet(spark, plans, sources, frames, cut, folder, runtime, time_unit, places, arrivals.notes)
 
 
 class RecordedSet:
@@ -91,13 +91,13 @@ class RecordedSet:
         frames: dict[str, DataFrame],
         cut: Cut,
         folder: Path,
-        place: SparkPlace,
+        runtime: SparkRuntime,
         time_unit: str,
         places: Places,
         notes: tuple[str, ...],
     ) -> None:
         self._spark, self._plans, self._sources, self._frames = spark, plans, sources, frames
-        self._cut, self._folder, self._place, self._time_unit, self._places = cut, folder, place, time_unit, places
+        self._cut, self._folder, self._runtime, self._time_unit, self._places = cut, folder, runtime, time_unit, places
         self.notes = notes
         """What is odd about the order of arrival."""
         self.interrupted = False
@@ -148,13 +148,13 @@ class RecordedSet:
             raise as_ours(str(failure))
 
     def _started(self) -> StreamingQuery:
-        checkpoint, cut = str(self._folder / "query"), KeyGroups(self._place.shards, self._place.shards)
+        checkpoint, cut = str(self._folder / "query"), KeyGroups(self._runtime.shards, self._runtime.shards)
         members = [member(name, 0, one, cut, self._time_unit) for name, one in self._plans.items()]
         timed = next(iter(self._plans.values())).inputs[0].stream.schema.time
         root = state_of_checkpoint(self._spark, checkpoint)
         out = Program(tuple(members), self._frames, timed, self._time_unit, cut, root, reports_latency=True)
-        available = self._place.trigger == AVAILABLE
-        trigger = {"availableNow": True} if available else {"processingTime": self._place.trigger}
+        available = self._runtime.trigger == AVAILABLE
+        trigger = {"availableNow": True} if available else {"processingTime": self._runtime.trigger}
         self._begun = time.perf_counter()
         return (
             out.emitted()
@@ -193,7 +193,7 @@ class RecordedSet:
             done += np.searchsorted(self._cut.epoch[one.stream.source], np.arange(self._cut.epochs), "right")
         run = SparkRun(
             self._spark, plan, arrivals, self._frames, tuple(done[: self._kept(name)].tolist()), self._of(name),
-            shards=self._place.shards, time_unit=self._time_unit,
+            shards=self._runtime.shards, time_unit=self._time_unit,
         )  # fmt: skip
         run.interrupted = self.interrupted
         return run
@@ -236,8 +236,8 @@ def _bare(union: PhysicalPlan) -> PhysicalPlan:
     return replace(union, inputs=tuple(map(timed, union.inputs[:sources])))
 
 
-def _mark(plans: Mapping[str, PhysicalPlan], arrivals: Replay, place: SparkPlace) -> dict[str, str]:
+def _mark(plans: Mapping[str, PhysicalPlan], arrivals: Replay, runtime: SparkRuntime) -> dict[str, str]:
     """What a folder must agree with to be taken up again."""
-    labels = tuple(range(place.shards))
+    labels = tuple(range(runtime.shards))
     queries = hashlib.sha256(repr({name: fingerprint(one, labels) for name, one in plans.items()}).encode())
-    return place._mark(next(iter(plans.values())), arrivals) | {"query and shards": queries.hexdigest()}
+    return runtime._mark(next(iter(plans.values())), arrivals) | {"query and shards": queries.hexdigest()}
