@@ -69,7 +69,7 @@ def spelled(written: str) -> str:
 
 
 def name_columns(requested: Sequence[RequestedName], text: str, aggregate: bool) -> list[str]:
-    """One name per asked, in order."""
+    """One name for each that is asked for, in order."""
     names = [asked.written for asked in requested]
     taken: set[str] = set()
     for asked in requested:
