@@ -92,7 +92,7 @@ class ClockVote(NamedTuple):
 
 
 def clock_vote(members: int) -> ClockVote:
-    """Nobody has been heard."""
+    """An empty vote."""
     marks = np.zeros((members, MARKS), np.int64)
     marks[:, CLOCK], marks[:, STRIDE] = BEFORE_ALL, 1
     leads, clocks, run = np.zeros((3, members, RING), np.int64)
@@ -115,7 +115,7 @@ def restored(c: ClockVote) -> None:
 
 
 def tolerance_of(max_ahead: int) -> int:
-    """How far ahead nobody is told from the others."""
+    """A tuple that is ahead by no more than this counts as one of the others."""
     return min(SECOND, max_ahead)
 
 
@@ -250,7 +250,7 @@ def begin_anew(c: ClockVote, m: int, clock: int, step: int) -> None:
 
 @inner
 def agree(c: ClockVote, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
-    """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
+    """Set the clock, or move it, to where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
     middle, near = c.scratch[n // 2], 0
     apart = NEAR * tolerance if n == 2 else max_ahead

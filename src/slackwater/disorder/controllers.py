@@ -77,7 +77,7 @@ class SlackController(ABC):
         """Take over what another one, made with the same arguments, has learned."""
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        """Who is to be told what the query does. Called once, before the first tuple.
+        """The meters that are given what the query does. Called once, before the first tuple.
 
         `automatic_retention`: nobody has stated how long tuples are kept to find out what late ones cost. A tuple
         further behind its clock than `max_behind` teaches nothing.

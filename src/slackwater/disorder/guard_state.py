@@ -24,7 +24,7 @@ WAITING = "waiting"
 
 
 class Members:
-    """Who has a clock: streams and their parts. Streams come first; a part keeps the number it first got."""
+    """What has a clock: streams and their parts. Streams come first; a part keeps the number it first got."""
 
     def __init__(self, streams: int, partition_slots: tuple[int, ...] = ()) -> None:
         self.streams, self._partition_slots = streams, partition_slots

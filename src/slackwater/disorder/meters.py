@@ -1,4 +1,4 @@
-"""Quality meters: who is told what a query emits and what comes late, and says how good its answers are.
+"""Quality meters: they are given what a query emits and what comes late, and report how good its answers are.
 
 A controller asks the query it serves for what it needs to measure (`Measurable`), and gives the pipeline the meters
 that are to be told. What a query cannot offer is None, and then nothing is measured.
@@ -45,7 +45,7 @@ class QualityMeter:
         return {}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
-        """The inverse of `as_arrays`, which may have been told for another target."""
+        """The inverse of `as_arrays`, which may be of another target."""
 
     def begin_at(self, watermark: int, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far; `clock` is the largest of all streams."""

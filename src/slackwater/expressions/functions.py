@@ -88,7 +88,8 @@ def register(
     name: str, function: None = None, *, args: Sequence[Kind], result: Kind
 ) -> Callable[[_Python], _Python]: ...
 def register(name: str, function: Any = None, args: Sequence[Kind] = (), result: Kind = Kind.FLOAT) -> Any:
-    """Let queries call a Python function by name; numbers in, a number out, in Python that numba can compile.
+    """Register a Python function that queries can call by name; numbers in, a number out, in Python that numba can
+    compile.
 
     It never sees a null: a null argument makes a null result. A NaN it returns is a null, too. Without `function` this
     is a decorator. Registering a name again replaces the function for queries bound from then on.

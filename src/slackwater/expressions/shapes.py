@@ -75,7 +75,7 @@ class Shaped:
 
 
 def shaped(node: Node, constants: Constants = Constants.MOST) -> Shaped:
-    """Tell the shape of an expression from its parameters; constants that are none of them are part of the shape.
+    """Split an expression into its shape and its parameters; constants that are none of them are part of the shape.
 
     >>> add = KERNELS["+"]
     >>> one = shaped(Step(add, (Cell(0, 5, Kind.INT), Word(7, Kind.INT)), Kind.INT))

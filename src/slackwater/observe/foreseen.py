@@ -95,7 +95,7 @@ def as_reported(target: Quality | None, outlook: Outlook | None) -> dict[str, An
 
 
 class Foretelling:
-    """Says of one query that its target cannot be met, and that it can again, whenever that changes.
+    """Reports of one query that its target cannot be met, and that it can again, whenever that changes.
 
     >>> foretelling = Foretelling()
     >>> target, bad = Recall(0.95, 60_000_000), Outlook(1_000_000, True, unreachable=True)

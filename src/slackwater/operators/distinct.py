@@ -72,7 +72,7 @@ class DistinctOperator(Operator):
         self._kept = ArrayCheckpoint("distinct")
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """Let a row pass that has not left within the window."""
+        """Pass a row on that has not left within the window."""
         in_time = np.flatnonzero(~run.late)
         ts = run.ts[in_time]
         before = self._seen.shape[1]

@@ -111,7 +111,7 @@ class QueryKernel:
         self._has_arrival_times = False
         self._absorbed: list[Batch] = []
         self.count_unjudged: Callable[[], int] | None = None
-        """Whoever guards the clocks says how many tuples are not yet admitted."""
+        """Counts the tuples that the clock guard has not yet admitted, where one is in front of it."""
         self.tells: Tells | None = None
         """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
         kernels tell of."""
@@ -180,7 +180,7 @@ class QueryKernel:
         yield from self._process(self.release.on_processing_time(now))
 
     def report_busy_time(self, seconds: float) -> None:
-        """Tell the kernel how long its work took since the last call, as its host measured it."""
+        """Set how long its work took since the last call, as its host measured it."""
         self._stages.report_busy_time(seconds)
 
     def _process(self, run: OrderedBatch) -> Iterator[Emission]:

@@ -59,7 +59,7 @@ class UnionOperator(Operator):
         self.spec = spec
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """Let the tuples in time pass."""
+        """Pass the tuples in time on."""
         passing = np.flatnonzero(~run.late)
         if len(passing):
             columns = tuple(run.words[row, passing] for row in self.spec.rows_of_columns())

@@ -127,7 +127,7 @@ RECALL_CONTROLLERS: Registry[Callable[[RecallTerms], SlackController]] = Registr
 
 
 def _named(registry: Registry[Made], options: Options, served: str) -> Made:
-    """Who makes the controller that the options ask for."""
+    """The maker of the controller that the options ask for."""
     made = registry.find(name := options.controller or STEADY)
     if made is None:
         raise UsageError(f"option controller = '{name}': for {served} there is {', '.join(registry.names())}")

@@ -156,7 +156,7 @@ class Release:
 
     def set_clocks(self, readings: ClockReadings) -> None:
         """Take these clocks over when the next epoch ends, whether tuples come or not."""
-        assert self.spec.ends_with_calls, "clocks are told when an epoch ends"
+        assert self.spec.ends_with_calls, "clocks are set when an epoch ends"
         partition = self._numbered_partitions(readings.stream, readings.partition)
         moment = np.full(len(readings.stream), readings.at)
         told = np.stack([readings.stream, partition, readings.reading, moment])

@@ -46,7 +46,7 @@ class ClockTerms:
 
 
 class Timeline(NamedTuple):
-    """What some arrivals have told of time. There is an entry a tuple, then an entry an epoch.
+    """What some arrivals say of time. There is an entry a tuple, then an entry an epoch.
 
     The last entry of those of epochs is of what follows after the last end of an epoch; it may be nothing.
     """
@@ -79,7 +79,7 @@ class Timeline(NamedTuple):
 
 
 class Guard(Protocol):
-    """Who judges the tuples of a domain."""
+    """The guard that judges the tuples of a domain."""
 
     @property
     def pending(self) -> int:

@@ -144,7 +144,7 @@ class OrderedLog:
         self.held = self.held._replace(flags=np.vstack((self.held.flags, more)))
 
     def close(self) -> list[TuplePool]:
-        """Nobody waits any more; returns the pools that nobody reads now."""
+        """End all waiting; returns the pools that no query reads now."""
         self._release(np.ones(len(self), np.bool_))
         return [pool for pool in self.pools if pool.close(readers=1)]
 
@@ -214,7 +214,7 @@ class OrderedLog:
                 pool.release(mine)
 
     def clear_flag(self, selection: Selection) -> None:
-        """Nobody has this selection any more, or not yet."""
+        """No query has this selection any more, or not yet."""
         flags = self.held.flags[selection.word]
         if np.any(flags & _mask(selection)):
             flags &= ~_mask(selection)

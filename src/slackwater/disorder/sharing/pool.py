@@ -179,7 +179,7 @@ class TuplePool:
         self._chunk[live] = persisted.chunk_of(self.words[live, ROW])
 
     def gone(self) -> list[StateUpdate]:
-        """Nobody reads the source any more."""
+        """The updates that drop it all, once no query reads the source any more."""
         return self._chunks.gone()
 
 

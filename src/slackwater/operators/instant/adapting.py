@@ -78,7 +78,7 @@ class Planner(Protocol):
 
 
 class Adapting:
-    """Says when to count, and keeps what was counted."""
+    """Decides when to count, and has what was counted."""
 
     def __init__(self) -> None:
         self._instants = 0

@@ -41,7 +41,7 @@ class InstantRelation(OperatorSpec):
     stated: Relation | None = None
     """The tree as the query states it, where another with the same rows is computed."""
     planner: Planner | None = None
-    """Who is asked for a better plan while the query runs; None: the plan stays as it is."""
+    """The planner that is asked for a better plan while the query runs; None: the plan stays as it is."""
 
     @property
     def as_stated(self) -> Relation:

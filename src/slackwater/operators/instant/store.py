@@ -87,13 +87,13 @@ class WindowStore:
         self._carried: dict[object, CarriedKey] = {}
 
     def carry(self, name: object, keys: int, keys_of: Callable[[Block], Block]) -> CarriedKey:
-        """Let tuples carry the number of a key, those that are there already too."""
+        """Add the number of a key to tuples, those that are there already too."""
         if name not in self._carried:
             key = CarriedKey(keys_of, keys, self.columns + len(self._carried))
             for chunk in self.chunks:
                 numbers = np.zeros((1, len(chunk.ts)), np.int64)
                 numbers[0, : chunk.n] = key.number(chunk.words[:, : chunk.n], self.columns)
-                # Whoever still reads the chunk as it was has it whole.
+                # A reader that still has the chunk as it was has it whole.
                 chunk.words = np.vstack([chunk.words, numbers])
             self._carried[name] = key
         return self._carried[name]

@@ -95,7 +95,7 @@ class Windows:
         """What the plan before this one had, while plans change."""
 
     def begin_change(self) -> None:
-        """Whoever reads these windows asks for what it needs anew."""
+        """Begin a change of plan: the new readers of these windows ask for what they need."""
         self._before, self._made = self._made, {}
 
     def end_change(self, passed: int) -> None:
@@ -132,7 +132,7 @@ class Windows:
         return rows.store
 
     def carry(self, relation: Relation, keys: Sequence[Expr]) -> CarriedKey:
-        """Let the rows that are made of a window carry a number for these keys."""
+        """Add a number for these keys to the rows that are made of a window."""
         mapper = Mapper(keys, JOIN_KEY, relation.columns, self._context.encode_text)
         return self.rows_of(relation).carry(tuple(keys), len(keys), mapper)
 
@@ -182,7 +182,7 @@ class Windows:
                 taker.take(when, made, their)
 
     def advance(self, watermark: int) -> None:
-        """Let aggregates answer the instants up to the watermark."""
+        """Compute the aggregates of the instants up to the watermark."""
         for rows in self._made.values():
             for aggregate in rows.aggregates.values():
                 aggregate.advance(watermark)

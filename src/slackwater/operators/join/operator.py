@@ -288,7 +288,7 @@ class JoinOperator(Operator):
         return self._out
 
     def _choose_order(self, run: OrderedBatch, begin: int, stop: int) -> None:
-        """Let the order of probes be chosen anew, before tuple `begin` of a run; there is room up to `stop`."""
+        """Choose the order of probes anew, before tuple `begin` of a run; there is room up to `stop`."""
         reached = int(run.ts[begin - 1]) if begin else self._watermark
         live = self._store.live(np.maximum(max(reached, self._watermark), BEFORE_ALL) - self._windows)
         if self.order.choose(live):

@@ -25,7 +25,7 @@ FEW = 4096
 
 
 class Remembered(Protocol):
-    """Who wants a join's tuples to be persisted for longer than its windows need them, and to have them back."""
+    """What needs a join's tuples to be persisted for longer than its windows need them, and to have them back."""
 
     @property
     def kept_since(self) -> Words: ...

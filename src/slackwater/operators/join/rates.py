@@ -146,7 +146,7 @@ def look(taken: Sampling, ts: int, emit_time: int) -> bool:
 
 @inner
 def grow(taken: Sampling, ts: int) -> None:
-    """Let windows grow that are too small for what has come."""
+    """Grow the windows that are too small for what has come."""
     passed = ts - (taken.state[UNTIL] - taken.state[SLICE])
     for s in range(len(taken.sizes)):
         needed, kept = taken.streams[s, NEEDED], taken.kept[s]

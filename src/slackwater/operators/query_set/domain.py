@@ -114,7 +114,7 @@ class Domain:
         if member.cursor is not None:
             member.cursor.begin_here()
         elif self._shares:
-            # Whoever stands behind its release hears of the clocks when an epoch ends.
+            # A query behind its release gets the clocks when an epoch ends.
             now = member.query.release.begin_at(self.clocks.release)
             for _ in member.query.process([member.query.release.on_processing_time(now)]):
                 pass

@@ -98,7 +98,7 @@ def _with_groups(known: Statistics, keys: list[Expr], groups: float) -> Statisti
 
 @dataclass(frozen=True)
 class CostBased:
-    """Says which plan a running query should go on with."""
+    """Chooses the plan that a running query should go on with."""
 
     costs: Costs
     objective: Objective = field(default_factory=Objective)

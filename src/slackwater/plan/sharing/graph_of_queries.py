@@ -73,7 +73,7 @@ class _Log:
 
 
 def _logs(plans: Mapping[str, PhysicalPlan], places: Mapping[str, QueryPlace]) -> list[_Log]:
-    """Who waits together: the queries of a clock domain, but for those whose operators bring streams into order."""
+    """What waits together: the queries of a clock domain, but for those whose operators bring streams into order."""
     found: dict[tuple[str, str, str], list[Reader]] = {}
     for query, plan in plans.items():
         own = query if plan.release.external_sync else ""

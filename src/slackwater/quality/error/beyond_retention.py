@@ -35,7 +35,7 @@ ALL = (1 << BITS) - 1
 
 
 class LostWindows(NamedTuple):
-    """What late tuples have done to counted windows, as far as can be told."""
+    """What late tuples have done to counted windows, as far as is known."""
 
     spoiled: float
     """Windows that were within the bound and are off."""

@@ -1,7 +1,7 @@
 """What each slack would have lost of a join's results, by the slack that its tuples needed.
 
 Slacks that come into question are at the same time the bins in which needed slack is counted: g apart up to 32 g, then
-5 % apart, up to a hundred years. Nobody needs 10.01 s told from 10 s, and no delay is beyond the last bin.
+5 % apart, up to a hundred years. 10.01 s need not be distinguished from 10 s, and no delay is beyond the last bin.
 
 Invariant: bin k holds the tuples that needed more than slack k - 1 and no more than slack k. So with F(x) the share of
 a stream's tuples that needed x at most, F is exact at every slack of the list, and taken to be linear in between.

@@ -4,8 +4,8 @@ Invariant: for each bucket there is a curve over the slacks that come into quest
 slack would have lost there, by the delays of that very bucket. A period is a window of buckets; so for any slack one
 can ask in how many of the past periods it would have lost more than is allowed. What is older counts less.
 
-Two kinds of losses are told apart. A burst is over before anybody could answer it: the next one of its kind is only met
-by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of buckets that each
+Two kinds of losses are distinguished. A burst is over before anybody could answer it: the next one of its kind is only
+met by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of buckets that each
 lose far too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts
 with what would be lost now, and slack can go down again soon after delays have.
 """

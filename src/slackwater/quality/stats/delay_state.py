@@ -98,7 +98,7 @@ def absorb(
     delta: float,
     most: int,
 ) -> None:
-    """Take arrivals in; `scores` says what ADWIN is told for each bin, and its length bounds the bins."""
+    """Take arrivals in; `scores` has what ADWIN is given for each bin, and its length bounds the bins."""
     # Both lengths are powers of two, so a mask does what a division would.
     places = d.ring.shape[1] - 1
     markers = d.marks.shape[1] - 1

@@ -5,7 +5,7 @@ Invariant: a stream's histogram counts its newest delays, as many as its own ADW
 dg covers exactly the bins up to d.
 
 ADWIN compares means. Of delays themselves, a few huge ones move a mean so far that on heavy-tailed streams it sees
-changes where there are none, and the window stays too short to know the tail; `DelaysAsShares` is told otherwise.
+changes where there are none, and the window stays too short to know the tail; `DelaysAsShares` scores them otherwise.
 
 References: 004 §3.4.1 (coarse-grained delay, R_stat, K_sync); [BG07].
 """
@@ -52,7 +52,7 @@ class DelayHistogram:
         self._delta = delta
         self._most = most_values
         self._scores = np.arange(most_bins + 1, dtype=np.float64)
-        """What ADWIN is told for each bin."""
+        """The score that ADWIN is given for each bin."""
         self._delays, self._adwins = fresh(streams)
         self._skews: list[deque[tuple[int, int]]] = [deque() for _ in range(streams)]
         self._skew_sums = [0] * streams

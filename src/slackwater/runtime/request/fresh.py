@@ -68,7 +68,7 @@ class Fresh(Generic[Rows]):
         return self._final
 
     def give(self) -> None:
-        """Somebody is given them."""
+        """They are handed out."""
         self._given = True
 
 

@@ -79,7 +79,7 @@ class Handle(ABC, Generic[Rows]):
 
     @abstractmethod
     def _look(self) -> None:
-        """Somebody is about to ask: whatever time alone changes may be changed now."""
+        """Called before a request is answered: whatever time alone changes may be changed now."""
 
     def next(
         self,

@@ -108,7 +108,7 @@ class Recent:
                 self._doubtful[source].append(chunk.where(~inside))
 
     def forget(self, largest: int, slack: int) -> None:
-        """Let go of what no reduced step can need, now that the largest clock and the slack are these."""
+        """Drop what no reduced step can need, now that the largest clock and the slack are these."""
         horizon = largest - slack - self._keep
         # Looking through what is kept costs more than to keep a little longer.
         if horizon - self._looked < self._keep // LOOKS:

@@ -100,7 +100,7 @@ def example_of(block: bytes) -> str:
 
 
 def _written(column: pa.ChunkedArray) -> list[Any]:
-    """A column as JSON can hold it: a moment that no calendar has is told as the number it is.
+    """A column as JSON can hold it: a time that no calendar has is written as the number it is.
 
     >>> _written(pa.chunked_array([pa.array([0, 2**62], pa.timestamp("us"))]))
     ['1970-01-01 00:00:00', 4611686018427387904]

@@ -299,11 +299,11 @@ class ControlLog:
         self.messages += numbered
 
     def say_end(self) -> None:
-        """Say that the input has ended."""
+        """Send that the input has ended."""
         self.say(Message(END))
 
     def say_done(self) -> None:
-        """Say that everything which was held is emitted."""
+        """Send that everything which was held is emitted."""
         self.say(Message(DONE))
 
     def stream(self, tasks: int) -> DataFrame:

@@ -153,7 +153,7 @@ def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:
 
 def with_moment(lines: DataFrame) -> DataFrame:
     """Lines that tell when their micro-batch began. For Spark that is the current time in all of a micro-batch, and it
-    is in its log, so one that runs again is told the same."""
+    is in its log, so one that runs again has the same."""
     return lines.withColumn(NOW, fn.unix_micros(fn.current_timestamp()))
 
 

@@ -1,7 +1,7 @@
 """What went wrong inside Spark, as one sentence.
 
 Invariant: an error of ours that was raised in a worker leaves here as what it was there, with its message and exit
-code; of any other failure the innermost cause is told, and never a stack.
+code; of any other failure the innermost cause is reported, and never a stack.
 """
 
 from __future__ import annotations

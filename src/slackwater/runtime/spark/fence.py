@@ -111,7 +111,7 @@ class Fence:
             )
 
     def _release_after(self, query: StreamingQuery) -> None:
-        """Let others start as soon as a query has ended."""
+        """Release the checkpoint as soon as a query has ended."""
         mine = self._mine
 
         def wait() -> None:
@@ -124,7 +124,7 @@ class Fence:
         threading.Thread(target=wait, name="slackwater fence", daemon=True).start()
 
     def release(self) -> None:
-        """Say that the query has ended."""
+        """Record that the query has ended."""
         if self._store is not None and self._mine in self._store.names(OWNERS):
             self._store.write(f"{OWNERS}/{self._mine}", _written(self._name, runs=False))
 

@@ -169,7 +169,7 @@ def batch_in(folder: Folder, number: int) -> Store:
 
 
 def publish(folder: Folder, files: Sequence[str], number: int, again: bool = True) -> None:
-    """Let the rows of a micro-batch appear in a folder, in place of what it may have written before, if it is one that
+    """Publish the rows of a micro-batch in a folder, in place of what it may have written before, if it is one that
     may run `again`."""
     if isinstance(folder.at, Location):
         _make_whole(folder, files, batch_in(folder, number), again)

@@ -58,7 +58,7 @@ def planned_over(
 
 
 def check_plan(plan: PhysicalPlan, timed: bool) -> None:
-    """Refuse what Spark does not offer; `timed` says whether shards are told the time of the clock on the wall."""
+    """Refuse what Spark does not offer; `timed` says whether shards are given the time of the wall clock."""
     check_in_epochs(plan.options)
     if goes_by_arrival(plan.query) and not timed:
         raise UsageError(

@@ -105,7 +105,7 @@ class RequestInbox:
         try:
             return sorted(name for name in os.listdir(self._folder) if name.endswith(".ask"))
         except OSError:
-            # Nobody has ever asked, or the checkpoint is gone.
+            # There was never a request, or the checkpoint is gone.
             return []
 
     def _take(self, asked: Path) -> None:
@@ -124,7 +124,7 @@ class RequestInbox:
         except SlackwaterError as refused:
             error = str(refused)
         except Exception as failed:
-            # Whoever asked is told; the set goes on.
+            # The request is answered with the error; the set goes on.
             error = f"{type(failed).__name__}: {failed}"
         _appear(asked.with_suffix(".answer"), {"error": error})
         taken.unlink(missing_ok=True)

@@ -114,7 +114,7 @@ class Running:
             if not self._stopped.is_set():
                 self._log.say_done()
         except Exception as error:
-            # Whoever waits is told.
+            # Re-raised by `wait()`.
             self._failure = error
 
     def __enter__(self) -> Self:
@@ -141,7 +141,7 @@ class Running:
 
 
 class _Told(Running):
-    """Queries that can be told something while they run."""
+    """Queries that take messages while they run."""
 
     def __init__(self, started: Started, flush: bool, available: bool) -> None:
         self._of = started
@@ -206,7 +206,7 @@ class RunningQuery(_Told):
         self._set_target(ALONE, target, at_most)
 
     def pause(self) -> None:
-        """Let it rest from the next micro-batch on: what arrives passes it by, and its state stays."""
+        """Pause it from the next micro-batch on: it takes nothing in, and its state stays."""
         self._tell(ALONE, PAUSE)
 
     def resume(self) -> None:
@@ -321,7 +321,7 @@ class RunningQueries(_Told):
             self._change(Message(DROP, query=name, generation=self._known(name).generation))
 
     def pause(self, name: str) -> None:
-        """Let a query rest from the next micro-batch on: what arrives passes it by, and its state stays."""
+        """Pause a query from the next micro-batch on: it takes nothing in, and its state stays."""
         self._tell(name, PAUSE)
 
     def resume(self, name: str) -> None:
@@ -344,7 +344,7 @@ class RunningQueries(_Told):
         self._set_target(name, target, at_most)
 
     def _change(self, message: Message) -> None:
-        """Say something that only another start can follow, and start again."""
+        """Send a message that only another start can follow, and start again."""
         if not super().is_active:
             raise UsageError("the set does not run any more; start it again")
         with one_sentence():

@@ -225,6 +225,6 @@ def complaints(spark: SparkSession) -> list[str]:
 
 
 def check_session(spark: SparkSession, stacklevel: int) -> None:
-    """Say as warnings what does harm and cannot be set here."""
+    """Warn of settings that do harm and cannot be set here."""
     for complaint in complaints(spark):
         warnings.warn(complaint, stacklevel=stacklevel + 1)

@@ -234,7 +234,7 @@ class Started:
             )
 
     def write_to(self, query: Known, given: Sinks | None, new: bool) -> None:
-        """Let the outputs of a query go somewhere; a folder with rows of another run is refused where it is new."""
+        """Direct the outputs of a query to sinks; a folder with rows of another run is refused where it is new."""
         if given is None:
             if self._foreach is None and not self.stated.alone:
                 raise UsageError(f"query {query.name}: say where its rows go, as in sinks={{{query.name!r}: 'folder'}}")
@@ -351,7 +351,7 @@ class Started:
         return each
 
     def _note_failures(self, members: list[Member], failed: Mapping[str, str], number: int) -> None:
-        """Say to all shards of a query that has failed in one of them that it has; they hear it next."""
+        """Report to all shards of a query that it has failed in one of them; they get it next."""
         with self.lock:
             known = self.log.queries
             news = [
@@ -369,7 +369,7 @@ class Started:
 
 
 def trigger_of(trigger: str | None) -> dict[str, Any]:
-    """When micro-batches begin, as Spark is told."""
+    """When micro-batches begin, in the words of Spark."""
     if trigger == AVAILABLE:
         return {"availableNow": True}
     if trigger is None:
@@ -387,7 +387,7 @@ def fence_of(spark: SparkSession, checkpoint: str) -> Fence:
 
 
 def checkpoint_folder(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str | None = None) -> str:
-    """Where a query keeps its state: as told, else as the session's settings say, else in a temporary folder."""
+    """Where a query has its state: as it was given, else as the session's settings say, else in a temporary folder."""
     if checkpoint is not None:
         return os.fspath(checkpoint).rstrip("/")
     setting = spark.conf.get(CHECKPOINT_SETTING, None)

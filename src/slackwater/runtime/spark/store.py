@@ -308,7 +308,7 @@ class MemoryStore:
             self._files.pop(name, None)
 
     def remove_abandoned(self, before: float) -> None:
-        """Nobody else writes here."""
+        """Does nothing: no other process writes here."""
 
 
 class RemoteStore:

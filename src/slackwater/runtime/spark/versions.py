@@ -28,7 +28,7 @@ SCALA = "2.12" if VERSION < (4, 0) else "2.13"
 HAS_DATA_SOURCES = VERSION >= (4, 0)
 """Whether a source of Spark can be written in Python."""
 HAS_READ_LIMITS = VERSION >= (4, 2)
-"""Whether such a source is told where it stands, and may stop short of what there is."""
+"""Whether Spark passes such a source its position, and it may stop short of what there is."""
 MOST_TRIED = 1 << 16
 PANDAS_3 = "PySpark does not yet fully support pandas"
 """How a warning begins that has nothing to do with us: `mapInArrow` asks for pandas, and hands it no row."""

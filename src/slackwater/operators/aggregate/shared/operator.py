@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PaneReadingOperator(Operator):
-    """Somebody else moves the store on, and delivers what its windows came to."""
+    """The store is moved on by its owner, who delivers what its windows came to."""
 
     def __init__(self, spec: WindowAggregate, reader: PaneReader) -> None:
         self.spec, self.reader = spec, reader

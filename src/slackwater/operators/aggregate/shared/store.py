@@ -145,7 +145,7 @@ class PaneStore:
         self._hash_again()
 
     def clear_flag(self, flag: int) -> None:
-        """Nobody has this flag any more, or not yet."""
+        """No query has this flag any more, or not yet."""
         self._change_flags(lambda masks: _set(masks, flag, np.zeros(len(masks), np.bool_)))
 
     def copy_flag(self, source: int, target: int) -> None:

@@ -133,7 +133,7 @@ class Packer:
         origin: Origin | None,
     ) -> Iterable[Line]:
         packing = one.packing
-        # Rejected rows are told with the columns that the query reads.
+        # Rejected rows have the columns that the query reads.
         own = table.select(packing.read_from(table.column_names))
         cuts = None if origin is None else before.cuts
         try:

@@ -5,7 +5,7 @@ event times, since clocks are the group's, and for every filter what depends on 
 many rows it dropped, and the counts that controllers learn from.
 
 Invariant: what a header and its blocks say of one query is what the query's own packing says of the same rows
-(`writer.py`). A query that fails over these rows is told so by a line of its own, and the others go on without it.
+(`writer.py`). A query that fails over these rows is reported by a line of its own, and the others go on without it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Wanting:
     filter: int
     """The number of its filter among those of the source, or NO_FILTER."""
     columns: tuple[str, ...]
-    """What it reads, and so what its rejected rows are told with."""
+    """What it reads, and so the columns of its rejected rows."""
     granularity: int | None
     """How finely headers tell it event times; None: it learns from none."""
 
@@ -76,7 +76,7 @@ class SharedStream:
 
     @property
     def learned(self) -> tuple[tuple[int, int], ...]:
-        """The filters whose event times are told, and how finely."""
+        """The filters whose event times are reported, and how finely."""
         found = {(one.filter, one.granularity) for one in self.wanting if one.granularity is not None}
         return tuple(sorted(found))
 
@@ -104,7 +104,7 @@ class SharedPacking:
 
     @property
     def numbered(self) -> bool:
-        """Whether tuples are told apart by who reads the table: each comes several times."""
+        """Whether tuples are distinguished by who reads the table: each comes several times."""
         return len(self.streams) > 1
 
     def lines(self, table: pa.Table, ended: bool) -> Iterator[tuple[str, Line]]:
@@ -142,7 +142,7 @@ class SharedPacking:
         passing = {number: told.passing(number) for number in one.filters}
         reported = []
         for name, mine in _partitions(one, told):
-            # Only what passes has an oldest time, and that is told for each filter.
+            # Only what passes has an oldest time, and that is reported for each filter.
             shift, buckets = as_reported(ts[mine], np.zeros(int(np.count_nonzero(mine)), np.int64), self.max_ahead)
             oldest = [_behind_latest(ts, mine & passing[number], shift, buckets) for number in one.filters]
             reported.append((name, [shift, [[n, t] for n, t, _ in buckets], oldest]))

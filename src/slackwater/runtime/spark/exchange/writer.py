@@ -59,7 +59,7 @@ class Packing:
     time_unit: str
     max_ahead: int
     tasks: int
-    """How many tasks run the shards; each is told a header once."""
+    """How many tasks run the shards; each gets a header once."""
     granularity: int | None = None
     """How finely headers tell event times to those who learn from them; None: nobody does."""
     complete: bool = False
@@ -246,7 +246,7 @@ def _reported_by_partition(packing: Packing, words: Words, kept: Flags) -> list[
 
 
 def _texts_of_partitions(packing: Packing, codebook: Codebook, names: list[int | None]) -> list[str]:
-    """The texts that words of partitions stand for: a shard is told of those, too, of which it has no tuple."""
+    """The texts that words of partitions stand for: a shard gets those, too, of which it has no tuple."""
     if packing.plan.partition_kind is not Kind.TEXT:
         return []
     texts: list[str | None] = codebook.decode(np.array(names, np.int64)).to_pylist()

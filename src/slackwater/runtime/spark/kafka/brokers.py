@@ -1,4 +1,4 @@
-"""Brokers and topics before anything starts: what is not there is told in one sentence, within seconds.
+"""Brokers and topics before anything starts: what is not there is reported in one sentence, within seconds.
 
 Invariant: nothing here writes. Spark and the client of the sink would try for minutes, and then tell of a timeout, or
 of an exception without the name of the topic.

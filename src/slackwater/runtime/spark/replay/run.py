@@ -1,6 +1,6 @@
 """A run over recorded streams on Spark.
 
-Invariant: everything told comes from the files of the epoch log, read in the order of the micro-batches; a run that
+Invariant: everything reported comes from the files of the epoch log, read in the order of the micro-batches; a run that
 takes up an older one reads that one's files first, so its results and its report are those of one run.
 """
 

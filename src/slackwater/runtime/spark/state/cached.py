@@ -33,7 +33,7 @@ STATUS = "status"
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a query takes part, in one shard, and the latest moment that the shard was told."""
+    """Whether a query takes part, in one shard, and the latest time that the shard was given."""
 
     paused: bool = False
     failure: str | None = None
@@ -271,7 +271,7 @@ class CachedShards:
             self._cached[run, who, task] = cached
 
     def forget_all(self) -> None:
-        """Let go of everything, as a new worker would begin."""
+        """Drop everything, as a new worker would begin."""
         self._cached.clear()
 
     def __len__(self) -> int:

@@ -114,7 +114,7 @@ class GroupTurn:
         return self._deliveries.get(key, Delivery())
 
     def _hear(self, shard: SharedShard, member: Member, before: Status) -> tuple[Status, bool]:
-        """Let a query hear what is said to it; where it stands then, and whether the input has ended."""
+        """Pass a query its messages; returns its status then, and whether the input has ended."""
         after, target, end = combined(before, self._delivery(member.key), clause(member.plan.quality))
         if after.failure is not None and before.failure is None:
             shard.fail(member.key, after.failure)

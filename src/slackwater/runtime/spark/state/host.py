@@ -162,7 +162,7 @@ class Host:
         return None
 
     def _now(self, who: Member | Group, deliveries: Mapping[str, Delivery]) -> int | None:
-        """The moment that queries are told; None where moments do not count for them, or other tasks may not know of
+        """The time that queries are given; None where moments do not count for them, or other tasks may not know of
         this one: all shards of a query have the same clocks."""
         keys = {who.key} | ({one.key for one in who.members} if isinstance(who, Group) else set())
         return self._inbox.now if who.timed and (self._inbox.is_heartbeat or keys & deliveries.keys()) else None

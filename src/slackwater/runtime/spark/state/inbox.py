@@ -80,7 +80,7 @@ class Inbox:
         self.now: int | None = None
         """When the micro-batch began, in microseconds, where its lines tell that."""
         self.is_heartbeat = False
-        """Whether all tasks were told."""
+        """Whether all tasks got it."""
         for batch in batches:
             self._sort(batch)
 

@@ -1,7 +1,7 @@
-"""Who judges the target of a query whose last operator runs in an upper fragment: the controller of one shard, which is
-told what all shards of the lower fragment have gathered.
+"""What judges the target of a query whose last operator runs in an upper fragment: the controller of one shard, which
+is given what all shards of the lower fragment have gathered.
 
-Invariant: it is told in every micro-batch what the controller of a single shard would have been shown, and chooses what
+Invariant: in every micro-batch it gets what the controller of a single shard would have got, and chooses what
 that one would have chosen. The shards below hear the slack at the start of the next micro-batch, which is when a single
 shard would use it.
 """

@@ -113,7 +113,7 @@ class TaskLog:
 
 
 def _remove(folder: At, layouts: Iterable[int]) -> None:
-    """Let go of the logs of other numbers of tasks, which no micro-batch can need any more."""
+    """Drop the logs of other numbers of tasks, which no micro-batch can need any more."""
     for tasks in layouts:
         for task in range(tasks):
             store = store_at(folder, Share(task, tasks).folder)

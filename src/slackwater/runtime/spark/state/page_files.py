@@ -43,7 +43,7 @@ class MissingStateError(SlackwaterError):
 
 
 class Writer(NamedTuple):
-    """Who writes: the run of a streaming query, and the DataFrame in it."""
+    """The writer: the run of a streaming query, and the DataFrame in it."""
 
     run: str
     who: str
@@ -174,7 +174,7 @@ class PageFiles:
         """Nothing yet: this micro-batch may run again, and needs it then."""
 
     def commit(self, mark: Mark, oldest: int) -> None:
-        """Let the files of this micro-batch appear, and remove those that nobody can need any more."""
+        """Publish this micro-batch's files, and remove those that cannot be needed any more."""
         if self._is_new:
             self._oldest_before = self._now
         # The hot one first: the other one says that the micro-batch is done.

@@ -80,7 +80,7 @@ class Pages(Protocol):
         """Add a page of the epoch that is being written."""
 
     def drop(self, number: Number) -> None:
-        """Let go of the oldest page."""
+        """Drop the oldest page."""
 
     def commit(self, mark: Mark, oldest: int) -> None:
         """End the write: the shard stands at this mark, and no page is older than this epoch."""

@@ -25,7 +25,7 @@ READING_AT_ONCE = 8
 
 
 class ReportOf(NamedTuple):
-    """Who reports: the label of a shard, the key of its query, and what its controller has learned for."""
+    """The sender of a report: the label of a shard, the key of its query, and what its controller has learned for."""
 
     label: int
     query: str
@@ -59,7 +59,7 @@ class Reports:
             self._made[of] = report
 
     def write(self) -> None:
-        """Let the reports of this task appear; those before the last micro-batch are removed."""
+        """Publish the reports of this task; those before the last micro-batch are removed."""
         if not self._wanted:
             return
         now, store = self._log.micro_batch, self._log.own_store()

@@ -1,4 +1,4 @@
-"""A shard: one kernel, fed by blocks, told by headers what the whole stream has seen.
+"""A shard: one kernel, fed by blocks, and by headers of what the whole stream has seen.
 
 Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is admitted
 when the clock that headers agreed on has reached it, or nearly; the vote about clocks is held over headers, not tuples.

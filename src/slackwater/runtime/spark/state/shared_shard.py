@@ -1,7 +1,7 @@
 """A shard of several queries: one kernel over one ordered log, fed by blocks that have the tuples of all of them.
 
 Invariant: every query is given what its own `Shard` would give it, at the same end of an epoch: clocks come from
-headers, the vote about them is held over headers, and what a controller is told of the whole stream is told for the
+headers, the vote about them is held over headers, and what a controller is given of the whole stream is given for the
 query's own filter. A query that fails stops alone: the log is settled after all queries have had their turn, so nothing
 that is shared is left half done.
 """
@@ -151,7 +151,7 @@ class SharedShard:
     # Between two micro-batches.
 
     def pause(self, key: str) -> None:
-        """Let a query rest; what waits for a verdict passes it by."""
+        """Pause a query; what waits for a verdict is not for it."""
         self.in_group[key].pass_by(self._pending(self._member(key)))
         self.kernel.pause(key)
 
@@ -182,7 +182,7 @@ class SharedShard:
     # Micro-batches.
 
     def hear(self, key: str, reports: Reports) -> None:
-        """Let a query choose its slack by what all of its shards have reported; one that rests does so when it goes
+        """Have a query choose its slack by what all of its shards have reported; one that rests does so when it goes
         on."""
         hosted = self._member(key)
         if hosted.status == RUNNING:
@@ -233,7 +233,7 @@ class SharedShard:
             one.query.release.slack_log()
 
     def _read_progress(self, blocks: Sequence[Block], now: int | None) -> None:
-        """Let the guard know the clocks that all headers together agree on, and controllers what has come."""
+        """Set the clocks of the guard to those that all headers agree on, and note for controllers what has come."""
         reported = [_Reported([], []) for _ in self._streams]
         clocks = self._domain.clocks.release
         for block in blocks:
