@@ -151,21 +151,18 @@ class QueryParser(ClauseParser):
             if depth == 0 and here == ",":
                 cuts.append(at)
         cuts.append(end)
-        for before, after in pairwise(cuts):
-            if after - before > 1:
-                continue
-            self._advance(end - self._index)
-            if after == end:
-                self.fail(nothing if len(cuts) == 2 else "something is missing after the last comma")
-            following = cuts[cuts.index(after) + 1]
-            self.fail(
-                "something is missing before this item", self._tokens[after + 1] if following - after > 1 else None
-            )
+        items = [(before + 1, after) for before, after in pairwise(cuts)]
+        self._advance(end - start)
+        if items[-1][0] == end:
+            self.fail(nothing if len(items) == 1 else "something is missing after the last comma")
+        for (first, stop), (following, its_stop) in pairwise(items):
+            if first == stop:
+                after = self._tokens[following] if following < its_stop else None
+                self.fail("something is missing before this item", after)
         found = []
-        for before, after in pairwise(cuts):
-            self._advance(before + 1 - self._index)
-            tokens = self._tokens[before + 1 : after]
-            found.append((self.read_expression(after, aliased), tokens))
+        for first, stop in items:
+            self._advance(first - self._index)
+            found.append((self.read_expression(stop, aliased), self._tokens[first:stop]))
         return found
 
     def _item(self, node: exp.Expr, tokens: list[Token]) -> Item:
