@@ -97,13 +97,11 @@ def columns_of_result(schema: Schema) -> tuple[Field, ...]:
 
 
 def _of_aggregate(query: AggregateQuery) -> list[Field]:
-    known = {key.name: Field(key.name, key.expr.kind, leaves_as(key.expr, (query.stream,))) for key in query.keys}
-    known |= {
-        call.name: Field(call.name, call.kind, aggregate_leaves_as(call, (query.stream,))) for call in query.aggregates
-    }
+    groups = groups_of(query)
+    known = {field.name: field for field in groups.schema.fields}
     for one in query.computed:
-        known[one.name] = Field(one.name, one.expr.kind, leaves_as(one.expr, (groups_of(query),)))
-    return [*(Field(name, Kind.TIME, UTC) for name in WINDOW_COLUMNS), *(known[name] for name in query.order)]
+        known[one.name] = Field(one.name, one.expr.kind, leaves_as(one.expr, (groups,)))
+    return [known[name] for name in (*WINDOW_COLUMNS, *query.order)]
 
 
 def groups_of(query: AggregateQuery) -> StreamRef:
