@@ -87,7 +87,7 @@ def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:
     """The average of decimals has four digits more, and these must fit in a word."""
     arrow = leaves_as(argument, scope.streams)
     if arrow.precision + AVERAGE_DIGITS > DIGITS:
-        written = scope.text[slice(*place_of(node))]
+        written = scope.written(node)
         raise scope.fail(
             f"{written} is {type_name(arrow)}, and an exact average of it has more than {DIGITS} digits; write"
             f" AVG(to_float({written}))",
@@ -161,7 +161,7 @@ def bind_groups(query: Select, scope: Scope) -> Groups:
         if _is_window_column(item, node, scope):
             continue
         if aggregate_function(node) is not None:
-            name = spelled(scope.text[slice(*place_of(node))])
+            name = spelled(scope.written(node))
             selected.append((collected.call(node, shared=False), RequestedName(item.wished, name, name, item.place)))
         else:
             selected.append(item)
@@ -192,7 +192,7 @@ class _Collected:
         number = known.index(call) if shared and call in known else len(known)
         if number == len(known):
             self.calls.append(replace(call, name=call_column(number)))
-            self.written.append(spelled(self._scope.text[slice(*place_of(node))]))
+            self.written.append(spelled(self._scope.written(node)))
         arrow = aggregate_leaves_as(call, self._scope.streams)
         return Column(0, call_column(number), call.kind, int(arrow.scale) if call.kind is Kind.DECIMAL else 0)
 
@@ -215,7 +215,7 @@ class _Collected:
         if key is not None:
             bound = Scalars(self._scope, "the SELECT list").bind(node)
             return key, requested_name(item, bound, self._scope)
-        name = spelled(self._scope.text[slice(*place_of(node))])
+        name = spelled(self._scope.written(node))
         return _Around(self._scope, "the SELECT list", self).bind(node), RequestedName(
             item.wished, name, name, item.place
         )

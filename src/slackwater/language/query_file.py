@@ -1,8 +1,8 @@
 """A file of named queries: `CREATE QUERY name AS SELECT ...;`, any number of them, with `;` between two.
 
 Invariant: every token of the file belongs to exactly one query, or the file is refused. A query is read as if it stood
-alone; only what is wrong with it is told with its name, and with its place in the file. Two names differ in more than
-case, for each of them names a folder.
+alone; only what is wrong with it is reported with its name, and with its place in the file. Two names differ in more
+than case, for each of them names a folder.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ class QueryFile:
 
     def sources(self) -> tuple[str, ...]:
         """What the queries read, as they spell it, each once."""
-        spelled = [name for query in self.queries for name in self.told(query, lambda one: places_of_sources(one.text))]
+        spelled = [
+            name for query in self.queries for name in self.made_of(query, lambda one: places_of_sources(one.text))
+        ]
         return tuple(dict.fromkeys(spelled))
 
     def check_streams(self, given: Iterable[str], remedy: str = "") -> None:
         """Refuse the first query that reads a stream which is not there; `remedy` says of `{}` how to give it."""
         known = list(given)
         for query in self.queries:
-            for name, (start, stop) in self.told(query, lambda one: places_of_sources(one.text)).items():
+            for name, (start, stop) in self.made_of(query, lambda one: places_of_sources(one.text)).items():
                 if matching(name, known):
                     continue
                 hint = did_you_mean(name, known) or f"; the streams are {', '.join(known)}"
                 message = f"query {query.name}: there is no stream '{name}'{hint}{remedy.format(name)}"
                 raise QueryError(message, self.text, query.start + start, query.start + stop)
 
-    def told(self, query: NamedQuery, make: Callable[[NamedQuery], _Made]) -> _Made:
+    def made_of(self, query: NamedQuery, make: Callable[[NamedQuery], _Made]) -> _Made:
         """What is made of a query; where that fails, the error has its name, and its place in the file."""
         try:
             return make(query)
@@ -76,7 +78,7 @@ class QueryFile:
 
     def of_each(self, make: Callable[[NamedQuery], _Made]) -> dict[str, _Made]:
         """What is made of every query, by name; nothing at all where it fails for one of them."""
-        return {query.name: self.told(query, make) for query in self.queries}
+        return {query.name: self.made_of(query, make) for query in self.queries}
 
     def _located(self, query: NamedQuery, error: QueryError) -> QueryError:
         message = f"query {query.name}: {error.message}"
@@ -141,7 +143,7 @@ def query_file(given: str | Path) -> dict[str, str]:
 
 
 def queries_by_name(given: Mapping[str, str]) -> QueryFile:
-    """Queries that are given with their names and not as a file; what is wrong with one is told in its own text.
+    """Queries that are given with their names and not as a file; what is wrong with one is reported in its own text.
 
     >>> queries_by_name({"fast": "SELECT v FROM s WITH NO WAIT"}).queries[0].name
     'fast'

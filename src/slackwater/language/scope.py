@@ -68,6 +68,10 @@ class Scope:
     def fail(self, message: str, node: exp.Expr) -> QueryError:
         return QueryError(message, self.text, *place_of(node))
 
+    def written(self, node: exp.Expr) -> str:
+        """A node as the text has it."""
+        return self.text[slice(*place_of(node))]
+
     def position(self, alias: exp.Expr) -> int:
         """Which entry of FROM a qualifier names."""
         aliases = [stream.alias for stream in self.streams]
