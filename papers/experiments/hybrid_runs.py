@@ -85,7 +85,7 @@ class FullWindows:
         return statistics_of(self.stated, found, self._spec.slide, rates={0: self._rate})
 
     def _words(self, begin: int, end: int) -> Words:
-        """The tuples of a stretch of event time."""
+        """The tuples of a segment of event time."""
         n = round(self._rate * (end - begin) / SECOND)
         made = self._make(self._sent, self._sent + n)
         self._sent += n

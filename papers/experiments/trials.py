@@ -73,7 +73,7 @@ class WatchedRun(LocalRun):
             learn(arrived)
             self.learning_ms += 1000 * (time.perf_counter() - begun)
 
-        # Both are called once a stretch of arrivals, never once a tuple, so watching them costs next to nothing.
+        # Both are called once a segment of arrivals, never once a tuple, so watching them costs next to nothing.
         controller.adapt = timed  # type: ignore[method-assign]
         controller.learn = timed_learning  # type: ignore[method-assign]
 

@@ -7,7 +7,7 @@ they arrive. The sweep of the merge join (Mode 1) does not: it goes by event tim
 stream waits for it; so does the product's own join, behind its release.
 
 Invariant: all algorithms are given the same arrivals, make the same results as far as they have come, and are asked in
-stretches of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made. What
+segments of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made. What
 takes less than half a second is run up to five times, and the best one counts, whatever the algorithm.
 
 References: 002 §4.3 and §5.3.
@@ -105,7 +105,7 @@ class WorkTrial(Trial):
         return row
 
     def _run_once(self) -> tuple[list[float], list[float], int, JoinOperator]:
-        """Microseconds and comparisons a tuple, stretch by stretch; how many results; and who made them."""
+        """Microseconds and comparisons a tuple, segment by segment; how many results; and who made them."""
         operator = _operator(self.join)
         spent, compared, results = [], [], 0
         for run in _runs(self.stage, self.streams, self.tuples, self.way.split()[0] in BY_EVENT_TIME):
@@ -127,7 +127,7 @@ def _operator(join: WindowJoin) -> JoinOperator:
 
 
 def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Iterator[OrderedBatch]:
-    """The arrivals in stretches; by event time, a stretch has what the slowest stream has reached."""
+    """The arrivals in segments; by event time, a segment has what the slowest stream has reached."""
     stream, ts, value = _arrivals(stage, streams, tuples)
     reached = np.full(streams, BEFORE_ALL)
     gone = np.zeros(len(ts), np.bool_)

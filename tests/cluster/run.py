@@ -1,4 +1,4 @@
-"""Whoever feeds, watches, kills and restarts the driver of `job.py`.
+"""Feeds, watches, kills and restarts the driver of `job.py`.
 
 Invariant: a file of a case appears only when the one before is committed.
 """

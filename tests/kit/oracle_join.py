@@ -152,7 +152,7 @@ def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> li
 def oracle_periods(
     made: Mapping[int, float], true: Mapping[int, float], first: int, last: int, bucket: int, length: int
 ) -> list[float]:
-    """The recall of every period of `length` stretches with true results, from the first tuple to the last event time.
+    """The recall of every period of `length` segments with true results, from the first tuple to the last event time.
 
     >>> oracle_periods({0: 1, 9: 1}, {0: 1, 9: 2, 29: 1}, first=0, last=31, bucket=5, length=2)
     [0.6666666666666666, 0.5, 0.0]

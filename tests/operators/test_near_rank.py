@@ -39,7 +39,7 @@ def look(s, lines, rank, values, n):
 
 
 class Kept:
-    """A stretch, beside a list of all values."""
+    """A segment, beside a list of all values."""
 
     def __init__(self, shared=None):
         self.lines = np.full((1, AT + near.NEAR_WORDS), 99, np.int64)
@@ -77,7 +77,7 @@ class Kept:
         return int(self.lines[0, AT + near.BELOW])
 
     def check(self):
-        """The stretch is a run of the sorted values."""
+        """The segment is a run of the sorted values."""
         if not self.length:
             return
         begin = self.lines[0, AT + near.BEGIN]
@@ -119,7 +119,7 @@ def test_a_stretch_lasts_for_as_many_values_as_half_of_it_has(slope, share):
         kept.move([words[i], words[i - n]], [0, 1], share)
     assert kept.made <= 3 * n / (near.ROOTS * 30 / 2) + 1
     assert slope or kept.made < 6
-    # Stretches that became too short were given back, and are of lengths that are used again.
+    # Segments that became too short were given back, and are of lengths that are used again.
     assert kept.room & (kept.room - 1) == 0
     assert kept.segments.usage[FRESH] <= 2 * kept.room
 

@@ -1,4 +1,4 @@
-"""Whoever feeds, watches, kills and restarts the process of `supervised.py`.
+"""Feeds, watches, kills and restarts the process of `supervised.py`.
 
 Invariant: file i + 1 appears only when both queries have committed micro-batch i.
 """

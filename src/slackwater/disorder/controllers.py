@@ -1,7 +1,7 @@
 """Slack controllers: who decides how long to wait.
 
 Invariant: a controller sees measurements only and sets `slack` only; it never touches a tuple. The release loops read
-`slack` at the start of a stretch of arrivals and stop at `next_adaptation`, so a controller may be arbitrarily clever
+`slack` at the start of a segment of arrivals and stop at `next_adaptation`, so a controller may be arbitrarily clever
 without a cost per tuple.
 """
 

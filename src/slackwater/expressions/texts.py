@@ -1,4 +1,4 @@
-"""Texts by their codes: the bytes of every distinct text of a query, in one stretch of memory.
+"""Texts by their codes: the bytes of every distinct text of a query, in one segment of memory.
 
 A code is a hash of the UTF-8 bytes and of a secret, so it is the same in every process that has the secret, and a text
 that was let go and comes again has the code it had. Compiled code reads the bytes by their address.

@@ -90,7 +90,7 @@ class GraphOperator(Operator, Stages):
                 yield self._run_nodes(run, begin, min(begin + size, len(run)))
             return
         marks = are_watermarks(run.stream)
-        for begin, end in stretches(marks):
+        for begin, end in segments(marks):
             if end > begin and marks[begin]:
                 for step in self._steps(run, begin, end):
                     yield self._run_nodes(step, 0, len(step))
@@ -191,10 +191,10 @@ class GraphOperator(Operator, Stages):
                 node.restore([replace(entry, namespace=entry.namespace.partition("/")[2]) for entry in mine])
 
 
-def stretches(marks: Flags) -> list[tuple[int, int]]:
-    """Where the stretches of equal marks begin and end.
+def segments(marks: Flags) -> list[tuple[int, int]]:
+    """Where the segments of equal marks begin and end.
 
-    >>> stretches(np.array([False, False, True, False]))
+    >>> segments(np.array([False, False, True, False]))
     [(0, 2), (2, 3), (3, 4)]
     """
     edges = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)]

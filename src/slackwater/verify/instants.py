@@ -74,12 +74,12 @@ def _answer(trial: Trial[InstantQuery], name: str, with_late: bool) -> None:
     typed = "".join(f", c{k} {TYPES[column.kind]}" for k, column in enumerate(columns))
     connection.execute(f"CREATE TABLE {name} (T BIGINT, starts BIGINT{typed})")
     listed = ", ".join(["T", f"T - {query.range}", *(f"c{k}" for k in range(len(columns)))])
-    for stretch in _stretches(trial):
-        select = TreeRenderer(trial.render, stretch, with_late).select(query.relation)
+    for segment in _segments(trial):
+        select = TreeRenderer(trial.render, segment, with_late).select(query.relation)
         connection.execute(f"INSERT INTO {name} SELECT {listed} FROM ({select})")
 
 
-def _stretches(trial: Trial[InstantQuery]) -> Iterator[InstantRange]:
+def _segments(trial: Trial[InstantQuery]) -> Iterator[InstantRange]:
     """All instants at which a window has a tuple, cut so that windows of one cut have not too many rows together."""
     query, slide = trial.query, trial.query.slide
     ends = []

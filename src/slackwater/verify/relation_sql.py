@@ -1,4 +1,4 @@
-"""Trees of relation-to-relation operators as SQL, for all instants of a stretch of time at once.
+"""Trees of relation-to-relation operators as SQL, for all instants of a segment of time at once.
 
 Every relation gets one more column, the instant T; what belongs to different instants never meets.
 
@@ -72,8 +72,8 @@ def tree_expressions(relation: Relation) -> Iterator[Expr]:
 class TreeRenderer:
     """Renders the tree of one query; `streams` renders the columns of the tables s0, s1, ... that its windows read."""
 
-    def __init__(self, streams: Renderer, stretch: InstantRange, with_late: bool) -> None:
-        self._streams, self._stretch, self._with_late = streams, stretch, with_late
+    def __init__(self, streams: Renderer, segment: InstantRange, with_late: bool) -> None:
+        self._streams, self._segment, self._with_late = streams, segment, with_late
 
     def select(self, relation: Relation) -> str:
         """A SELECT of T and `c<k>` for the k-th column."""
@@ -96,9 +96,9 @@ class TreeRenderer:
         raise UsageError("verify judges whole queries, not fragments of a plan")
 
     def _scan(self, scan: Scan) -> str:
-        at, slide = scan.stream, self._stretch.slide
-        since = f"greatest(sw_floor(ts_{at}, {slide}) + {slide}, {self._stretch.first})"
-        until = f"least(sw_floor(ts_{at} + {scan.range}, {slide}) + 1, {self._stretch.end})"
+        at, slide = scan.stream, self._segment.slide
+        since = f"greatest(sw_floor(ts_{at}, {slide}) + {slide}, {self._segment.first})"
+        until = f"least(sw_floor(ts_{at} + {scan.range}, {slide}) + 1, {self._segment.end})"
         listed = _listed([self._streams.column(at, column.name) for column in scan.columns])
         there = "true" if self._with_late else f"met_{at} < T"
         instants = f"SELECT *, unnest(range({since}, {until}, {slide})) AS T FROM s{at}"

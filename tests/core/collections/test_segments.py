@@ -1,4 +1,4 @@
-"""Stretches are nobody else's while they are taken, and used again; words are brought to their rank."""
+"""Segments are nobody else's while they are taken, and used again; words are brought to their rank."""
 
 import numpy as np
 from hypothesis import given

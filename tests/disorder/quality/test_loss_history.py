@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slackwater.quality.recall.loss_history import FAR, RECENT, REGIME, LossHistory
 
 SLACKS = 6
-Stretches = list[list[tuple[list[float], int]]]
+Segments = list[list[tuple[list[float], int]]]
 CURVES = st.lists(
     st.lists(st.tuples(st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.5]), max_size=4), st.integers(0, 8)), max_size=2),
     min_size=1,
@@ -17,7 +17,7 @@ CURVES = st.lists(
 )
 
 
-def filled(buckets: Stretches, kept: int, span: int) -> LossHistory:
+def filled(buckets: Segments, kept: int, span: int) -> LossHistory:
     past = LossHistory(kept, span, memory=3.0, slacks=SLACKS)
     for number, notes in enumerate(buckets):
         if number:
@@ -30,7 +30,7 @@ def filled(buckets: Stretches, kept: int, span: int) -> LossHistory:
 class Twin:
     """The rule, by trying all periods."""
 
-    def __init__(self, buckets: Stretches, kept: int, span: int, allowed: float) -> None:
+    def __init__(self, buckets: Segments, kept: int, span: int, allowed: float) -> None:
         self.lost = [
             [sum(t * (sorted(c, reverse=True) + [0.0] * SLACKS)[k] for c, t in notes) for notes in buckets][-kept:]
             for k in range(SLACKS)

@@ -119,7 +119,7 @@ class Release:
             self._consult_controller()
         while begin < len(batch):
             first = begin
-            begin, run = self._stretch(batch, new, begin)
+            begin, run = self._segment(batch, new, begin)
             if learns:
                 self.controller.learn(_arrived(batch, new, first, begin))
             if len(run) or self._unsorted:
@@ -216,7 +216,7 @@ class Release:
             controller.next_adaptation, spec.external_sync,
         )  # fmt: skip
 
-    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, OrderedBatch]:
+    def _segment(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, OrderedBatch]:
         """Arrivals up to the controller's next adaptation."""
         clock, spec, policy = self._clock, self.spec, self.policy()
         count = len(batch) - begin

@@ -29,7 +29,7 @@ from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
 from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
 from slackwater.disorder.sharing.log import Held, OrderedLog, Selection
-from slackwater.disorder.sharing.run_order import New, Stretch, View, fetch, gathered, order_run
+from slackwater.disorder.sharing.run_order import New, Segment, View, fetch, gathered, order_run
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class CursorRelease(Release):
         if end:
             yield self._everything(batch, line, wanted, walk)
 
-    def unordered_stretches(
+    def unordered_segments(
         self, batch: Batch, line: Timeline, wanted: Wanted, whole: bool, end: bool = False
-    ) -> Iterator[UnorderedStretch]:
+    ) -> Iterator[UnorderedSegment]:
         """As `runs`, for whoever takes tuples as they come out of the batch itself. A run then has late tuples alone,
         but for `whole` ones."""
         walk = self._begin(line, wanted)
@@ -144,11 +144,11 @@ class CursorRelease(Release):
             at = wanted.at[passed.first : passed.stop]
             late = at if whole else at[walk.late[passed.first : passed.stop]]
             run = self._as_they_came(batch, line, late, walk.watermark, passed)
-            yield UnorderedStretch(run, walk.watermark, at, len(at) - len(late), passed)
+            yield UnorderedSegment(run, walk.watermark, at, len(at) - len(late), passed)
         if end:
             passed = Passed(len(wanted.at), len(wanted.at), line.epochs, line.epochs, self.cursor, len(batch), (0, 0))
             run = self._everything(batch, line, wanted, walk)
-            yield UnorderedStretch(run, walk.watermark, wanted.at[:0], 0, passed)
+            yield UnorderedSegment(run, walk.watermark, wanted.at[:0], 0, passed)
 
     def _begin(self, line: Timeline, wanted: Wanted) -> Walk:
         self._follow_domain()
@@ -158,7 +158,7 @@ class CursorRelease(Release):
         return Walk(watermark, np.empty(len(wanted.at), np.bool_), np.array([0, 0, watermark[0]]))
 
     def _walked(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> Iterator[Passed]:
-        """Stretches of arrivals, each up to an adaptation of the controller."""
+        """Segments of arrivals, each up to an adaptation of the controller."""
         at, learns = wanted.at, self.controller.learns and not self.taught
         position, moved = 0, len(batch) > 0 or line.epochs > 0
         while moved:
@@ -204,7 +204,7 @@ class CursorRelease(Release):
         return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
     def _in_order(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, passed: Passed) -> OrderedBatch:
-        """As `release_sorted`, for a stretch of epochs and what follows the last of them."""
+        """As `release_sorted`, for a segment of epochs and what follows the last of them."""
         first, stop, from_epoch, to_epoch, cursor, position, _ = passed
         held, bound = self.log.held, int(walk.watermark[to_epoch])
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
@@ -213,8 +213,8 @@ class CursorRelease(Release):
         space = highest - lowest + int(high - low) + stop - first
         out = st.output_buffer(space, self.spec.rows)
         new = New(batch.stream, batch.words, wanted.at[first:stop], walk.late[first:stop], wanted.by_ts[low:high])
-        stretch = Stretch(lowest, highest, *self.selection, from_epoch, to_epoch, position)
-        return self.state.run(out, self._ordered(held, new, stretch, line, walk.watermark, True, out))
+        segment = Segment(lowest, highest, *self.selection, from_epoch, to_epoch, position)
+        return self.state.run(out, self._ordered(held, new, segment, line, walk.watermark, True, out))
 
     def _everything(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> OrderedBatch:
         """The input has ended: what the cursor has not reached, as one more epoch."""
@@ -228,19 +228,19 @@ class CursorRelease(Release):
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
         low = int(np.searchsorted(wanted.sorted_ts, cursor, "right"))
         new = New(batch.stream, batch.words, wanted.at[tail:], walk.late[tail:], wanted.by_ts[low:])
-        stretch = Stretch(lowest, len(held.ts), *self.selection, epochs, epochs + 1, len(batch))
+        segment = Segment(lowest, len(held.ts), *self.selection, epochs, epochs + 1, len(batch))
         out = st.output_buffer(len(held.ts) - lowest + len(new.by_ts) + len(new.at), self.spec.rows)
-        n = self._ordered(held, new, stretch, line, walk.watermark, False, out)
+        n = self._ordered(held, new, segment, line, walk.watermark, False, out)
         self._held -= n
         return self.state.run(out, n, ended=True)
 
     def _ordered(
-        self, held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, with_late: bool,
+        self, held: Held, new: New, segment: Segment, line: Timeline, watermark: Words, with_late: bool,
         out: OrderedTuples,
     ) -> int:  # fmt: skip
         """Write a run; returns how many tuples it has."""
-        referred = np.empty((2, stretch.highest - stretch.lowest), np.int64)
-        n, count = order_run(held, new, stretch, line, watermark, self.view, with_late, out, referred)
+        referred = np.empty((2, segment.highest - segment.lowest), np.int64)
+        n, count = order_run(held, new, segment, line, watermark, self.view, with_late, out, referred)
         if count:
             for s, (pool, columns) in enumerate(zip(self.log.pools, self.log.columns, strict=True)):
                 fetch(pool.words, columns, s, self.view.rows, held, referred, count, out.words)
@@ -259,7 +259,7 @@ class CursorRelease(Release):
 
 
 class Passed(NamedTuple):
-    """A stretch of arrivals that a query has passed."""
+    """A segment of arrivals that a query has passed."""
 
     first: int
     """Of the tuples it wants, the first, and"""
@@ -277,18 +277,18 @@ class Passed(NamedTuple):
     def reached_before(self, line: Timeline, epoch: Words) -> tuple[Words, Words]:
         """When the watermark was reached that tuples of some epochs have met: the largest clock, and the moment."""
         largest, ended_at = np.append(line.largest, self.closed[0]), np.append(line.ended_at, self.closed[1])
-        # Of the first epoch of a stretch it was reached before.
+        # Of the first epoch of a segment it was reached before.
         before = np.where(epoch == self.from_epoch, len(line.largest), epoch - 1)
         return largest[before], ended_at[before]
 
 
-class UnorderedStretch(NamedTuple):
-    """A stretch of a query whose operator takes tuples as they come."""
+class UnorderedSegment(NamedTuple):
+    """A segment of a query whose operator takes tuples as they come."""
 
     run: OrderedBatch
     """Its tuples, or only the late ones among them."""
     watermark: Words
-    """Where the watermark stood before each epoch of the batch, as far as the stretch goes."""
+    """Where the watermark stood before each epoch of the batch, as far as the segment goes."""
     at: Words
     """The places of its tuples in the batch."""
     left_out: int

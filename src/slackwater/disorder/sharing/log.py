@@ -17,7 +17,7 @@ has its cursor before the tuple. So
 - *changing slack moves no tuple.* K appears in the cursor alone: `max(cursor, min(clocks) - K)`.
 - *nothing is given twice, nothing is left out.* At the end of an epoch a query is given what it wants in
   `(old cursor, new cursor]`, and what came in this epoch at the old cursor itself; the cursor never goes back, so
-  these stretches are disjoint, and cover all times. What comes behind the cursor is late, and was never in the log.
+  these segments are disjoint, and cover all times. What comes behind the cursor is late, and was never in the log.
 
 References: 004 §5.3 (K-slack chains) and §5.5 (what has to be done when K changes), which this replaces.
 """

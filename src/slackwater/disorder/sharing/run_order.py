@@ -36,13 +36,13 @@ class New(NamedTuple):
     stream: Words
     words: Words
     at: Words
-    """Those of the stretch, in the order of arrival."""
+    """Those of the segment, in the order of arrival."""
     late: Flags
     by_ts: Words
-    """Those of the batch that the watermark passes in the stretch, by event time."""
+    """Those of the batch that the watermark passes in the segment, by event time."""
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """What of the log is passed, in which epochs, and the place behind the last arrival."""
 
     lowest: int
@@ -66,7 +66,7 @@ def due(watermark: Words, epoch: int, t: int) -> int:
 
 @compiled
 def order_run(
-    held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, view: View, with_late: bool,
+    held: Held, new: New, segment: Segment, line: Timeline, watermark: Words, view: View, with_late: bool,
     out: OrderedTuples, referred: Words,
 ) -> tuple[int, int]:  # fmt: skip
     """Write a run: epoch by epoch, the late ones as they arrived, then those that the watermark has reached, sorted.
@@ -74,7 +74,7 @@ def order_run(
     The words of those in the log are left out: `referred` says where they stand in the log, and in the run. Returns how
     many tuples there are, and how many of them are in the log. Negative places are those in the log.
     """
-    first, last = stretch.from_epoch, stretch.to_epoch
+    first, last = segment.from_epoch, segment.to_epoch
     place, epoch = np.empty_like(out.stream), np.empty_like(out.stream)
     count = 0
     begins = np.zeros(last - first + 2, np.int64)
@@ -88,11 +88,11 @@ def order_run(
         elif new.words[TS, i] <= cursor and line.epoch[i] < last:
             place[count], epoch[count] = i, line.epoch[i]
             count += 1
-    i, j, reached = stretch.lowest, 0, first
-    while i < stretch.highest or j < len(new.by_ts):
-        if j == len(new.by_ts) or (i < stretch.highest and held.ts[i] <= new.words[TS, new.by_ts[j]]):
+    i, j, reached = segment.lowest, 0, first
+    while i < segment.highest or j < len(new.by_ts):
+        if j == len(new.by_ts) or (i < segment.highest and held.ts[i] <= new.words[TS, new.by_ts[j]]):
             i += 1
-            if (held.flags[stretch.word, i - 1] >> stretch.bit) & 1 == 0:
+            if (held.flags[segment.word, i - 1] >> segment.bit) & 1 == 0:
                 continue
             reached = due(watermark, reached, held.ts[i - 1])
             place[count], epoch[count] = ~(i - 1), reached
@@ -100,7 +100,7 @@ def order_run(
             at = new.by_ts[j]
             j += 1
             t = new.words[TS, at]
-            if at >= stretch.position or t < watermark[line.epoch[at]]:
+            if at >= segment.position or t < watermark[line.epoch[at]]:
                 continue
             reached = due(watermark, reached, t)
             place[count], epoch[count] = at, max(reached, line.epoch[at])

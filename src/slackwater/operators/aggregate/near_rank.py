@@ -1,16 +1,16 @@
 """A quantile of a group's values inside the window: the values near its rank in order, and a count of those below.
 
-Only a stretch of the sorted values is kept, around the rank that is wanted. A value that comes or goes before the
-stretch changes a count, one behind it nothing, one within it takes or leaves its place. When the rank has left the
-stretch, it is made anew from all values of the group, with more room on the side where the rank has gone.
+Only a segment of the sorted values is kept, around the rank that is wanted. A value that comes or goes before the
+segment changes a count, one behind it nothing, one within it takes or leaves its place. When the rank has left the
+segment, it is made anew from all values of the group, with more room on the side where the rank has gone.
 
 Of n values in no particular order, half of root n more or less stand below any of them from one window to the next. A
-stretch is at least four roots long, so it lasts for thousands of values. Where values rise or fall, the rank moves by
-one with each; a stretch that did not last is made twice as long, up to half of the values. So a value that moves costs
+segment is at least four roots long, so it lasts for thousands of values. Where values rise or fall, the rank moves by
+one with each; a segment that did not last is made twice as long, up to half of the values. So a value that moves costs
 O(root n) at worst, and next to nothing as a rule.
 
-Invariant: a stretch of LENGTH > 0 is a run of the sorted values of its group. BELOW values stand before its FIRST, none
-greater than that; all others stand behind its LAST, none less. A stretch of LENGTH 0 says nothing.
+Invariant: a segment of LENGTH > 0 is a run of the sorted values of its group. BELOW values stand before its FIRST, none
+greater than that; all others stand behind its LAST, none less. A segment of LENGTH 0 says nothing.
 
 References: Munro, Paterson: Selection and sorting with limited storage, TCS 12, 1980 (values around the median, and
 counts of the others); Huang, Yang, Tang: A fast two-dimensional median filtering algorithm, IEEE TASSP 27, 1979.
@@ -25,26 +25,26 @@ from slackwater.core.collections.segments import SHORTEST, Segments, give_back, 
 from slackwater.core.collections.selection import bring_to, sort
 from slackwater.core.jit import inner
 
-# A stretch near a rank: where it begins, how long it may become and is; values below it, its first and its last one;
+# A segment near a rank: where it begins, how long it may become and is; values below it, its first and its last one;
 # values that have moved since it was made.
 BEGIN, ROOM, LENGTH, BELOW, FIRST, LAST, MOVED = range(7)
 NEAR_WORDS = 7
 ROOTS = 4
-"""How many times the root of the number of values a stretch is long, at least."""
+"""How many times the root of the number of values a segment is long, at least."""
 LASTING = 4
-"""A stretch has not lasted where fewer values have moved than so many times its length."""
+"""A segment has not lasted where fewer values have moved than so many times its length."""
 
 
 @inner
 def begin_near(s: Segments, near: Words, g: int, at: int) -> None:
-    """A stretch that says nothing yet, in line g of an array from word `at` on."""
+    """A segment that says nothing yet, in line g of an array from word `at` on."""
     near[g, at + BEGIN], near[g, at + ROOM] = take(s, SHORTEST), SHORTEST
     near[g, at + LENGTH], near[g, at + BELOW], near[g, at + MOVED] = 0, 0, 0
 
 
 @inner
 def end_near(s: Segments, near: Words, g: int, at: int) -> None:
-    """A stretch is needed no more."""
+    """A segment is needed no more."""
     give_back(s, near[g, at + BEGIN], near[g, at + ROOM])
 
 
@@ -62,7 +62,7 @@ def not_before(words: Words, place: int, word: int, unused: int) -> bool:
 
 @inner
 def note_ends(s: Segments, near: Words, g: int, at: int, length: int) -> None:
-    """The stretch has this length, and maybe other ends."""
+    """The segment has this length, and maybe other ends."""
     near[g, at + LENGTH] = length
     if length > 0:
         begin = near[g, at + BEGIN]
@@ -118,14 +118,14 @@ def goes_from(s: Segments, near: Words, g: int, at: int, word: int) -> None:
 
 @inner
 def has_ranks(near: Words, g: int, at: int, rank: int, last: int) -> bool:
-    """Whether the values from one rank to another are in the stretch."""
+    """Whether the values from one rank to another are in the segment."""
     below, n = near[g, at + BELOW], near[g, at + LENGTH]
     return n > 0 and below <= rank and last < below + n
 
 
 @inner
 def make_near(s: Segments, near: Words, g: int, at: int, rank: int, values: Words, n: int) -> None:
-    """Make a stretch around a rank from the first n of `values`, which are put into another order."""
+    """Make a segment around a rank from the first n of `values`, which are put into another order."""
     fit_room(s, near, g, at, n)
     room, begin = near[g, at + ROOM], near[g, at + BEGIN]
     before = room // 2

@@ -1,6 +1,6 @@
 """Partial aggregates in compiled code: identity, add one value, combine two partials.
 
-Invariant: a partial is a stretch of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says
+Invariant: a partial is a segment of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says
 which component owns which of them. Float words are read through a float view of the same memory. The smallest and the
 largest text are kept as codes, and compared by the bytes that a table has of them.
 """

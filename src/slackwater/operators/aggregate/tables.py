@@ -71,7 +71,7 @@ class GrowingTables:
 
     @property
     def words_in_use(self) -> int:
-        """What partials and values take. Stretches near quantiles are short, how short depends on what came before."""
+        """What partials and values take. Segments near quantiles are short, how short depends on what came before."""
         t, used = self.now, self.scalars
         records = (t.partials, st.PARTIALS), (t.blocks, st.BLOCKS), (t.different, st.DIFFERENT)
         return sum(int(used[count]) * table.shape[1] for table, count in records)
@@ -137,7 +137,7 @@ class GrowingTables:
             self._reserve_different((kept - int(self.scalars[st.VALUES_INSIDE]) + tuples) * self._counted)
         if self.quantiles:
             values, groups = kept + tuples, int(self.scalars[st.GROUPS]) + tuples
-            # Of all ways to share values among groups, equal shares have the largest sum of roots. A stretch that does
+            # Of all ways to share values among groups, equal shares have the largest sum of roots. A segment that does
             # not last grows up to half of its values.
             longer = (2 * ROOTS * isqrt(values * groups) + values // 2) * self.quantiles
             near = with_room(self.now.near, tuples * self.quantiles, longer)

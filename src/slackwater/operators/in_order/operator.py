@@ -75,7 +75,7 @@ class OrderedOperator(Operator, Stages):
         return self._node
 
     def note_arrivals(self, batch: Batch) -> bool:
-        """Between two stretches of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
+        """Between two segments of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
         self.strategy.note_arrivals(batch)
         self.strategy.choose()
         joins_now = self.strategy.filters and not self.node.early

@@ -1,6 +1,6 @@
 """Which strategy is in force, and who decides: the query, or the load.
 
-Invariant: what is in force changes between two stretches of arrivals only, and every change is counted.
+Invariant: what is in force changes between two segments of arrivals only, and every change is counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Strategy:
             self.switch_to(self.load.choose(self.in_force))
 
     def switch_to(self, strategy: str) -> None:
-        """From the next stretch of arrivals on."""
+        """From the next segment of arrivals on."""
         self.switches += strategy != self.in_force
         self.in_force = strategy
 

@@ -43,7 +43,7 @@ class Chunk:
         self.n = to.stop
 
     def inside(self, since: int, until: int) -> slice | Flags:
-        """Which tuples have an event time in [since, until): a stretch of them, or flags where late ones are spread."""
+        """Which tuples have an event time in [since, until): a segment of them, or flags where late ones are spread."""
         high = self.high[: self.n]
         begin, end = (int(at) for at in np.searchsorted(high, (since, until)))
         if self.earliest_late == AFTER_ALL or (self.earliest_late >= since and end == self.n):

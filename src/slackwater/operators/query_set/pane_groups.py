@@ -1,11 +1,11 @@
 """Queries that read one pane store, moved on together.
 
-Each query walks over a batch in stretches, up to the next adaptation of its controller, and then asks its controller,
-who may have to know what was emitted until then. So all of them go up to where the first stretch ends, and the query
+Each query walks over a batch in segments, up to the next adaptation of its controller, and then asks its controller,
+who may have to know what was emitted until then. So all of them go up to where the first segment ends, and the query
 that it belongs to emits and adapts; then up to where the next one ends.
 
 Invariant: every query closes its windows when it would alone: before its first tuple of an epoch, those that its
-watermark had passed when the epoch began; and behind its stretch, those that it has passed by then. Nobody waits for
+watermark had passed when the epoch began; and behind its segment, those that it has passed by then. Nobody waits for
 anybody else.
 """
 
@@ -22,7 +22,7 @@ from slackwater.core.state import Emission
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.sharing.clock_domain import Timeline
-from slackwater.disorder.sharing.cursor import CursorRelease, Passed, UnorderedStretch, Wanted
+from slackwater.disorder.sharing.cursor import CursorRelease, Passed, UnorderedSegment, Wanted
 from slackwater.operators.aggregate.shared.fragments import AT_END
 from slackwater.operators.aggregate.shared.operator import epochs_of
 from slackwater.operators.aggregate.shared.store import ClosedLines, Delivered, PaneReader, PaneStore
@@ -39,13 +39,13 @@ class _Walker:
     member: Member
     cursor: CursorRelease
     reader: PaneReader
-    stretches: Iterator[UnorderedStretch]
-    now: UnorderedStretch | None = None
+    segments: Iterator[UnorderedSegment]
+    now: UnorderedSegment | None = None
     failure: BaseException | None = None
 
     def go_on(self) -> None:
-        """Its next stretch, if there is one."""
-        self.now = next(self.stretches, None)
+        """Its next segment, if there is one."""
+        self.now = next(self.segments, None)
         if self.now is not None:
             self.member.query.look()
 
@@ -90,8 +90,8 @@ class PaneGroup:
             chosen, cursor = wanted(member), _cursor(member)
             arrived = None if batch.arrival_time is None else batch.arrival_time[chosen.at]
             member.query.count_judged(len(guarded.ahead), len(batch) - len(chosen.at), arrived)
-            stretches = cursor.unordered_stretches(batch, line, chosen, member.query.hears_every_tuple, end)
-            walkers.append(_Walker(member, cursor, _reader(member), stretches))
+            segments = cursor.unordered_segments(batch, line, chosen, member.query.hears_every_tuple, end)
+            walkers.append(_Walker(member, cursor, _reader(member), segments))
         yield from self._walk(batch, line, walkers, first_flag, fail)
 
     def on_processing_time(self, line: Timeline, rows: int, first_flag: int, fail: Fail) -> Emitted:
@@ -99,7 +99,7 @@ class PaneGroup:
         walkers, nothing = [], np.zeros(0, np.int64)
         for member in self._running():
             cursor = _cursor(member)
-            silent = UnorderedStretch(
+            silent = UnorderedSegment(
                 cursor.silent_run(line), nothing, nothing, 0, Passed(0, 0, 0, 1, cursor.cursor, 0, (0, 0))
             )
             walkers.append(_Walker(member, cursor, _reader(member), iter([silent])))
@@ -122,7 +122,7 @@ class PaneGroup:
         self.store.end_batch()
 
     def _up_to(self, position: int, line: Timeline, walkers: list[_Walker]) -> Emitted:
-        """All queries up to a place in the batch, where the stretch of some of them ends."""
+        """All queries up to a place in the batch, where the segment of some of them ends."""
         readers = self.store.readers
         watermark = np.full((len(readers), line.epochs + 2), BEFORE_ALL)
         ends, reached = np.zeros((2, len(readers)), np.int64)
@@ -157,14 +157,14 @@ def _results(walker: _Walker, line: Timeline, closed: ClosedLines) -> Iterator[E
     return query.emit_results(now.run)
 
 
-def _first_of(line: Timeline, now: UnorderedStretch, epoch: Words) -> Words:
+def _first_of(line: Timeline, now: UnorderedSegment, epoch: Words) -> Words:
     """The place in the run of the first tuple of an epoch."""
     found: Words = np.searchsorted(line.epoch[now.at], epoch)
     return found
 
 
 def _finished(walker: _Walker) -> Iterator[Emission]:
-    """The stretch of a query has ended: late tuples, meters, and what its controller makes of it."""
+    """The segment of a query has ended: late tuples, meters, and what its controller makes of it."""
     assert walker.now is not None, "it is on its way"
     yield from walker.member.query.finish_run(walker.now.run, walker.now.left_out)
     walker.go_on()

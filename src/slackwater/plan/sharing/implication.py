@@ -1,6 +1,6 @@
 """Which conjunct follows from which: `x > 10` implies `x > 5`, and `x = 3` implies `x IN (1, 2, 3)`.
 
-A conjunct that compares one value with constants is TRUE in a region: stretches of known values, and null or not. One
+A conjunct that compares one value with constants is TRUE in a region: segments of known values, and null or not. One
 implies the other where its region lies inside that of the other. The value may be any expression, as long as both
 conjuncts have the same one. Beyond regions, an OR follows from each of its parts, and implies what all its parts imply.
 
@@ -36,7 +36,7 @@ class Region:
 
     def __contains__(self, other: Region) -> bool:
         if len(self.cuts) == len(other.cuts) == 2:
-            # One stretch each, as most conditions have.
+            # One segment each, as most conditions have.
             return other.null <= self.null and self.cuts[0] <= other.cuts[0] and other.cuts[1] <= self.cuts[1]
         return other.null <= self.null and _met(self.cuts, other.cuts, False) == other.cuts
 
@@ -231,7 +231,7 @@ def _point(value: Any, kind: Kind) -> Region:
 
 
 def _met(one: tuple[Cut, ...], other: tuple[Cut, ...], either: bool) -> tuple[Cut, ...]:
-    """The stretches in one of two regions, or in both of them."""
+    """The segments in one of two regions, or in both of them."""
     i, j = 0, 0
     found: list[Cut] = []
     while i < len(one) or j < len(other):

@@ -1,7 +1,7 @@
 """Which aggregates read one pane store: those over one stream with the same keys and the same accumulators.
 
 Windows and targets may differ. Filters may differ where they are all conditions on one and the same value: n of them
-cut its values into at most 2n + 1 stretches, so a pane has few fragments, whatever the tuples. Of filters on several
+cut its values into at most 2n + 1 segments, so a pane has few fragments, whatever the tuples. Of filters on several
 values there may be as many combinations as tuples, and then a query would have to look at them one by one; such queries
 share with those of equal filters.
 

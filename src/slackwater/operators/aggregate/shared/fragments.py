@@ -56,7 +56,7 @@ READER_FIELDS = 5
 # Columns of a closed line, in place of those of a query that is alone.
 WINDOW, BY_EPOCH, OF_READER, OF_KEY = range(4)
 AT_END = -1
-"""In place of the epoch before which a window was closed: when the stretch had ended."""
+"""In place of the epoch before which a window was closed: when the segment had ended."""
 
 CLOSED_ALL = 0
 OUT_OF_CAPACITY = 1
@@ -88,7 +88,7 @@ class Arrivals(NamedTuple):
     watermark: Words
     """Per reader, where its watermark stood before each epoch."""
     ends: Words
-    """Per reader, 1 where its stretch ends behind the last of these tuples, and"""
+    """Per reader, 1 where its segment ends behind the last of these tuples, and"""
     reached: Words
     """where its watermark stands then."""
 

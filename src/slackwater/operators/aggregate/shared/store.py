@@ -236,7 +236,7 @@ class PaneStore:
         """Take in the tuples of the batch before a place in it; yields windows that are closed meanwhile, by reader.
 
         `epoch` has the epoch of each tuple of the batch, `watermark` that of each reader before every epoch; `ends`
-        says whose stretch ends at the place, and `reached` where its watermark is then.
+        says whose segment ends at the place, and `reached` where its watermark is then.
         """
         assert self._new is not None
         readers = np.array([one.as_words() for one in self.readers], np.int64).reshape(-1, fr.READER_FIELDS)
