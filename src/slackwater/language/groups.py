@@ -162,7 +162,9 @@ def bind_groups(query: Select, scope: Scope) -> Groups:
             continue
         if aggregate_function(node) is not None:
             name = spelled(scope.written(node))
-            selected.append((collected.call(node, shared=False), RequestedName(item.wished, name, name, item.place)))
+            selected.append(
+                (collected.call(node, shared=False), RequestedName(item.requested_name, name, name, item.place))
+            )
         else:
             selected.append(item)
     # Aggregates that are selected by themselves come first, so that expressions find them.
@@ -217,7 +219,7 @@ class _Collected:
             return key, requested_name(item, bound, self._scope)
         name = spelled(self._scope.written(node))
         return _Around(self._scope, "the SELECT list", self).bind(node), RequestedName(
-            item.wished, name, name, item.place
+            item.requested_name, name, name, item.place
         )
 
 
@@ -274,13 +276,13 @@ def _called(node: exp.Expr, query: Select, scope: Scope) -> exp.Expr | None:
         return None
     if any(name.lower() == node.name.lower() for stream in scope.streams for name in stream.schema.names):
         return None
-    return next((item.node for item in query.items if (item.wished or "").lower() == node.name.lower()), None)
+    return next((item.node for item in query.items if (item.requested_name or "").lower() == node.name.lower()), None)
 
 
 def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
     """Whether an item asks for a bound of the window, which is in the result in any case."""
     window = window_column(node, scope)
-    if window is not None and item.wished not in (None, window):
+    if window is not None and item.requested_name not in (None, window):
         message = f"{window} keeps its name; it is always in the result of an aggregate"
         raise QueryError(message, scope.text, *item.place)
     return window is not None

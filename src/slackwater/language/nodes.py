@@ -151,7 +151,7 @@ class Item(Clause):
     called = Part[exp.Identifier | None]()
 
     @property
-    def wished(self) -> str | None:
+    def requested_name(self) -> str | None:
         """The name it is given."""
         return None if self.called is None else self.called.name
 

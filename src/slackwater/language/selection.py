@@ -133,7 +133,7 @@ def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
 
 def requested_name(written: exp.Expr, bound: Expr, scope: Scope, place: Place | None = None) -> RequestedName:
     """What an item without a star, or an expression, would like to be called."""
-    node, called = (written.node, written.wished) if isinstance(written, Item) else (written, None)
+    node, called = (written.node, written.requested_name) if isinstance(written, Item) else (written, None)
     place = place or place_of(written)
     if isinstance(bound, Column):
         name = _last_part(node, bound)
@@ -150,7 +150,7 @@ def _starred(item: Item, scope: Scope) -> list[int] | None:
         return None
     if any(star.args.values()):
         raise scope.fail("a star takes no EXCEPT, REPLACE or RENAME; name the columns", node)
-    if item.wished is not None:
+    if item.requested_name is not None:
         raise scope.fail("a star cannot be given a name", node)
     if isinstance(node, exp.Column):
         return [scope.position(node.args["table"])]
