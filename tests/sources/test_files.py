@@ -17,9 +17,9 @@ from slackwater.sources.files import StreamFile, read_streams, schema_of
 from slackwater.sources.replay import Replay, replay
 
 
-def arrivals(query: str, sources: dict[str, pa.Table], places: dict[str, np.ndarray] | None = None) -> Replay:  # type: ignore[type-arg]
+def arrivals(query: str, sources: dict[str, pa.Table], ranks: dict[str, np.ndarray] | None = None) -> Replay:  # type: ignore[type-arg]
     bound = bind(query, {name: schema_of(name, table, "ts") for name, table in sources.items()})
-    return replay(plan(bound.query), sources, "ms", None, places)
+    return replay(plan(bound.query), sources, "ms", None, ranks)
 
 
 def test_selection_keeps_the_order_and_the_places_of_rows(tmp_path: Path) -> None:
@@ -27,8 +27,8 @@ def test_selection_keeps_the_order_and_the_places_of_rows(tmp_path: Path) -> Non
     pq.write_table(table, tmp_path / "f.parquet")
     chosen = StreamFile.parse(f"s={tmp_path}/f.parquet?who=a%26b&who=x&n=1").read()
     assert chosen.table.column("ts").to_pylist() == [5, 4]
-    assert chosen.places.tolist() == [0, 1]
-    assert StreamFile.parse(f"s={tmp_path}/f.parquet?n=2").read().places.tolist() == [2]
+    assert chosen.ranks.tolist() == [0, 1]
+    assert StreamFile.parse(f"s={tmp_path}/f.parquet?n=2").read().ranks.tolist() == [2]
 
 
 def test_a_plus_in_a_value_is_a_plus() -> None:
@@ -45,9 +45,9 @@ def test_places_are_told_only_for_streams_of_one_file(tmp_path: Path) -> None:
     for name in ("f", "g"):
         pq.write_table(pa.table({"ts": [1, 2], "n": [1, 2]}), tmp_path / f"{name}.parquet")
     files = [StreamFile.parse(f"{name}={tmp_path}/f.parquet?n={name[1]}") for name in ("s1", "s2")]
-    places = read_streams(files)[1]
-    assert places is not None
-    assert {name: place.tolist() for name, place in places.items()} == {"s1": [0], "s2": [1]}
+    ranks = read_streams(files)[1]
+    assert ranks is not None
+    assert {name: place.tolist() for name, place in ranks.items()} == {"s1": [0], "s2": [1]}
     assert read_streams([files[0], StreamFile.parse(f"s2={tmp_path}/g.parquet")])[1] is None
 
 

@@ -49,11 +49,11 @@ def advise(
         raise UsageError(f"error {error:g}: it is a share, at least 0 and below 1")
     if not (asked.epochs.each_tuple or asked.epochs.tuples or asked.epochs.span):
         raise UsageError("epochs: say how long they are, as in slackwater.Epochs(tuples=1000)")
-    places = None
+    ranks = None
     if any(hasattr(one, "sparkSession") for one in streams.values()):
         from slackwater.runtime.spark.watching import watched
 
-        tables, places = watched(streams, None if watch is None else _micros("watch", watch))
+        tables, ranks = watched(streams, None if watch is None else _micros("watch", watch))
     elif watch is not None:
         raise UsageError("watch is for streaming DataFrames; tables and files are read as they are")
     else:
@@ -61,7 +61,7 @@ def advise(
     bound = bind_to_tables(query, tables, time)
     if bound.explain:
         raise QueryError("EXPLAIN has no results to lose; leave it out")
-    return advise_over(bound.query, tables, time_unit, asked, arrival_time, places)
+    return advise_over(bound.query, tables, time_unit, asked, arrival_time, ranks)
 
 
 def _told(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

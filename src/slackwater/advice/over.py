@@ -56,14 +56,14 @@ def advise_over(
     time_unit: str,
     asked: AdviceRequest,
     arrival_time: str | None = None,
-    places: Mapping[str, Words] | None = None,
+    ranks: Mapping[str, Words] | None = None,
 ) -> Advice:
     """What every slack would have cost and kept, for one query over recorded streams."""
     check_supported(query)
     # What is selected changes no count, and need not be read.
     bare: Any = replace(query, outputs=()) if isinstance(query, JoinQuery) else query
     plan = plan_over(replace(bare, quality=NoWait()), sources, time_unit, identities=True)
-    arrivals = replay(plan, sources, time_unit, arrival_time, places)
+    arrivals = replay(plan, sources, time_unit, arrival_time, ranks)
     history = history_of(plan, arrivals, asked.epochs)
     dropping = None
     if asked.spark:

@@ -37,7 +37,7 @@ def advise_query(prepared: Prepared | PreparedFile, asked: AdviceRequest, arriva
     if prepared.bound.explain:
         raise UsageError("advise counts results, and an EXPLAIN query has none; leave EXPLAIN out")
     return advise_over(
-        prepared.bound.query, prepared.sources, prepared.time_unit, asked, arrival_time, prepared.places
+        prepared.bound.query, prepared.sources, prepared.time_unit, asked, arrival_time, prepared.ranks
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class Prepared:
 
     bound: Bound
     sources: dict[str, pa.Table]
-    places: dict[str, Words] | None
+    ranks: dict[str, Words] | None
     time_unit: str
 
     def plan(self, count_only: bool = False, identities: bool = False) -> PhysicalPlan:
@@ -80,9 +80,9 @@ def prepare_query(
     _check_unit(time_unit)
     files = _stream_files(streams)
     _check_names([file.name for file in files], sources_of(text))
-    sources, places = read_streams(files)
+    sources, ranks = read_streams(files)
     bound = bind_to_tables(text, sources, time)
-    return Prepared(_with_options(bound, _given(overrides)), sources, places, time_unit)
+    return Prepared(_with_options(bound, _given(overrides)), sources, ranks, time_unit)
 
 
 def prepare_file(
@@ -99,9 +99,9 @@ def prepare_file(
         if name.lower() not in {source.lower() for source in needed}:
             raise UsageError(f"--stream {name}: no query of the file reads it; they read {', '.join(needed)}")
     given = _given(overrides)
-    sources, places = read_streams(files)
+    sources, ranks = read_streams(files)
     bound = file.of_each(lambda query: _with_options(bind_to_tables(query.text, sources, time), given))
-    return PreparedFile(file, {name: Prepared(one, sources, places, time_unit) for name, one in bound.items()})
+    return PreparedFile(file, {name: Prepared(one, sources, ranks, time_unit) for name, one in bound.items()})
 
 
 def _check_unit(time_unit: str) -> None:

@@ -115,7 +115,7 @@ class _Set:
         streams, reported = self.prepared.streams, set[str]()
         run = LocalQueries(
             self.plans, streams.sources, streams.time_unit, self.runtime.epochs, arrival_time=self.arrival_time,
-            places=streams.places,
+            ranks=streams.ranks,
         )  # fmt: skip
         for note in run.notes:
             warn(note)
@@ -145,7 +145,7 @@ class _Set:
                 " log_events"
             )
         streams, reported = self.prepared.streams, set[str]()
-        with recorded_set(self.runtime, self.plans, streams.sources, streams.time_unit, streams.places) as run:
+        with recorded_set(self.runtime, self.plans, streams.sources, streams.time_unit, streams.ranks) as run:
             for note in run.notes:
                 warn(note)
             with interruptible(run), progress_of(len(run), lambda: run.done, self.quiet) as bar:
@@ -202,7 +202,7 @@ class _Judges:
             self.judged[name] = failure
             return
         one = self.prepared.queries[name]
-        arrivals = replay(run.plan, one.sources, one.time_unit, self.arrival_time, one.places)
+        arrivals = replay(run.plan, one.sources, one.time_unit, self.arrival_time, one.ranks)
         self.judged[name] = judge_run(one.bound.query, run, arrivals, rows, self.count_only, self.period, self.interval)
 
 

@@ -35,7 +35,7 @@ def run_query(
 ) -> Report:
     """Run a query and write what it emits; returns the report that was written. A page shows it under this name."""
     physical = prepared.plan(count_only)
-    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.ranks)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()

@@ -83,7 +83,7 @@ def verify_query(
     query = prepared.bound.query
     check_rates_judged(query)
     physical = prepared.plan(count_only, identities=True)
-    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.ranks)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()

@@ -28,7 +28,7 @@ class Recorded:
     """The rows of a stream, and the place each of them had in its file."""
 
     table: pa.Table
-    places: Words
+    ranks: Words
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class StreamFile:
         wanted: dict[str, list[str]] = {}
         for column, value in self.selection:
             wanted.setdefault(column, []).append(value)
-        places = np.arange(table.num_rows)
+        ranks = np.arange(table.num_rows)
         for column, values in wanted.items():
             mine = self._matches(table, column, values)
-            table, places = table.filter(mine), places[mine.to_numpy()]
-        return Recorded(table, places)
+            table, ranks = table.filter(mine), ranks[mine.to_numpy()]
+        return Recorded(table, ranks)
 
     def _matches(self, table: pa.Table, column: str, values: list[str]) -> pa.ChunkedArray:
         if table.column_names.count(column) != 1:
@@ -89,11 +89,11 @@ class StreamFile:
 
 
 def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict[str, Words] | None]:
-    """The rows of every stream; and, where all come out of one file, the places they have there."""
+    """The rows of every stream; and, where all come out of one file, their ranks in it."""
     recorded = {file.name: file.read() for file in files}
     one_file = len({file.path.resolve() for file in files}) == 1
-    places = {name: stream.places for name, stream in recorded.items()} if one_file else None
-    return {name: stream.table for name, stream in recorded.items()}, places
+    ranks = {name: stream.ranks for name, stream in recorded.items()} if one_file else None
+    return {name: stream.table for name, stream in recorded.items()}, ranks
 
 
 def schema_of(name: str, table: pa.Table, time: str) -> Schema:

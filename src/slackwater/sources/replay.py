@@ -67,12 +67,12 @@ def replay(
     sources: Mapping[str, pa.Table],
     time_unit: str,
     arrival_time: str | None = None,
-    places: Mapping[str, Words] | None = None,
+    ranks: Mapping[str, Words] | None = None,
 ) -> Replay:
     """Encode the sources of a plan and put their rows into arrival order.
 
     `arrival_time` names the column with the moments of arrival, as COLUMN or, where its unit is another, COLUMN:UNIT.
-    `places` tells the rows' order where no column `arrival` does, because all sources come out of one file.
+    `ranks` has the rows' order of arrival where no column `arrival` does, because all sources come out of one file.
     """
     check_arrival_times(plan, arrival_time is not None)
     codebook = Codebook()
@@ -83,7 +83,7 @@ def replay(
         row = np.flatnonzero(inputs[0].reasons == GOOD)
         stream = np.zeros(len(row), np.int64)
     else:
-        stream, row, notes = interleaved([one.stream.source for one in plan.inputs], sources, places)
+        stream, row, notes = interleaved([one.stream.source for one in plan.inputs], sources, ranks)
         good = np.zeros(len(row), np.bool_)
         for position, one in enumerate(inputs):
             mine = stream == position
@@ -124,7 +124,7 @@ def moments(
 
 
 def interleaved(
-    inputs: Sequence[str], sources: Mapping[str, pa.Table], places: Mapping[str, Words] | None
+    inputs: Sequence[str], sources: Mapping[str, pa.Table], ranks: Mapping[str, Words] | None
 ) -> tuple[Words, Words, tuple[str, ...]]:
     """(input, row) of all rows of several inputs, in arrival order; and what is odd about it.
 
@@ -135,7 +135,7 @@ def interleaved(
     notes: dict[str, None] = {}
     for position, source in enumerate(inputs):
         table = sources[source]
-        arrival = _arrival(source, table, places) if len(names) > 1 else _in_order(table.num_rows)
+        arrival = _arrival(source, table, ranks) if len(names) > 1 else _in_order(table.num_rows)
         if (note := _backwards(source, *arrival)) is not None:
             notes[note] = None
         order = np.full(table.num_rows, names.index(source), np.int64)
@@ -149,11 +149,11 @@ def _in_order(rows: int) -> tuple[Words, Words]:
     return np.zeros(rows, np.int64), np.arange(rows)
 
 
-def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -> tuple[Words, Words]:
-    """Places in the order of arrival; of numbers beyond 63 bits the first says so, and the second has their rest."""
+def _arrival(source: str, table: pa.Table, ranks: Mapping[str, Words] | None) -> tuple[Words, Words]:
+    """Ranks in the order of arrival; of numbers beyond 63 bits the first says so, and the second has their rest."""
     if ARRIVAL not in table.column_names:
-        if places is not None:
-            return np.zeros(table.num_rows, np.int64), places[source]
+        if ranks is not None:
+            return np.zeros(table.num_rows, np.int64), ranks[source]
         raise QueryError(
             f"stream {source} has no column '{ARRIVAL}'; with several files each needs one, to say in which order"
             " rows came"

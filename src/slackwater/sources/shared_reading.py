@@ -143,10 +143,10 @@ class SharedReading:
         sources: Mapping[str, pa.Table],
         time_unit: str,
         arrival_time: str | None = None,
-        places: Mapping[str, Words] | None = None,
+        ranks: Mapping[str, Words] | None = None,
     ) -> None:
         self.sources, self.codebook = sources, Codebook()
-        self._time_unit, self._arrival_time, self._places = time_unit, arrival_time, places
+        self._time_unit, self._arrival_time, self._ranks = time_unit, arrival_time, ranks
         self.ingested: dict[str, SharedIngested] = {}
         self._by: dict[str, SourcePlan] = {}
         self._judged: dict[tuple[str, str], bool] = {}
@@ -182,7 +182,7 @@ class SharedReading:
             row = np.arange(self.sources[domain.sources[0]].num_rows)
             stream = np.zeros(len(row), np.int64)
         else:
-            stream, row, notes = interleaved(domain.sources, self.sources, self._places)
+            stream, row, notes = interleaved(domain.sources, self.sources, self._ranks)
             self.notes |= dict.fromkeys(notes)
         good = np.zeros(len(row), np.bool_)
         for s, name in enumerate(domain.sources):

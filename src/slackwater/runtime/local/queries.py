@@ -169,17 +169,17 @@ class LocalQueries:
         epochs: Epochs,
         *,
         arrival_time: str | None = None,
-        places: Mapping[str, Words] | None = None,
+        ranks: Mapping[str, Words] | None = None,
         clock: Clock = time.perf_counter,
         batch: int | None = None,
     ) -> None:
-        """`sources`, `time_unit`, `arrival_time` and `places` are those of `sources.replay.replay`; `batch` says how
+        """`sources`, `time_unit`, `arrival_time` and `ranks` are those of `sources.replay.replay`; `batch` says how
         many arrivals of a domain are taken in at once."""
         self.epochs, self._clock, self._batch = epochs, clock, batch
         self._moments_known = arrival_time is not None
         for name, one in plans.items():
             self._check(name, one)
-        self.reading = SharedReading(sources, time_unit, arrival_time, places)
+        self.reading = SharedReading(sources, time_unit, arrival_time, ranks)
         plan = QuerySetPlan.of(plans, self.reading.unencodable(plans.values()))
         failed = self.reading.read(plan)
         self.kernel = QuerySetKernel(plan, epochs, self.reading.codebook)

@@ -72,7 +72,7 @@ class Rows:
     def __init__(self, streams: Mapping[str, DataFrame]) -> None:
         self._streams = dict(streams)
         self._parts: dict[str, list[pa.Table]] = {name: [] for name in streams}
-        self._places: dict[str, list[Words]] = {name: [] for name in streams}
+        self._ranks: dict[str, list[Words]] = {name: [] for name in streams}
         self._one_at_a_time = threading.Lock()
         self.count = 0
 
@@ -83,17 +83,17 @@ class Rows:
             table = as_table(frame)
             with self._one_at_a_time:
                 self._parts[name].append(table)
-                self._places[name].append(np.arange(self.count, self.count + table.num_rows))
+                self._ranks[name].append(np.arange(self.count, self.count + table.num_rows))
                 self.count += table.num_rows
 
         return take
 
     def tables(self) -> tuple[dict[str, pa.Table], dict[str, Words]]:
-        """All rows by stream, and their places."""
+        """All rows by stream, and their ranks in the order of arrival."""
         with self._one_at_a_time:
             tables = {
                 name: pa.concat_tables(parts) if parts else empty_table(self._streams[name])
                 for name, parts in self._parts.items()
             }
             nothing = np.zeros(0, np.int64)
-            return tables, {name: np.concatenate([nothing, *parts]) for name, parts in self._places.items()}
+            return tables, {name: np.concatenate([nothing, *parts]) for name, parts in self._ranks.items()}

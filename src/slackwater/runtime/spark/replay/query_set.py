@@ -53,8 +53,8 @@ from slackwater.sources.replay import Replay, replay
 QUERIES = "queries"
 """The folder with what each query has emitted."""
 FAILED = "failed.json"
-Places = Mapping[str, Words] | None
-"""The order of rows where no column tells it, as for `sources.replay.replay`."""
+Ranks = Mapping[str, Words] | None
+"""The order of arrival of rows where no column has it, as for `sources.replay.replay`."""
 
 
 @contextmanager
@@ -63,11 +63,11 @@ def recorded_set(
     plans: Mapping[str, PhysicalPlan],
     sources: Mapping[str, pa.Table],
     time_unit: str,
-    places: Places = None,
+    ranks: Ranks = None,
 ) -> Iterator[RecordedSet]:
     """A set whose files are there; a temporary folder goes when it is over."""
     union = _union(plans)
-    arrivals = replay(_bare(union), sources, time_unit, None, places)
+    arrivals = replay(_bare(union), sources, time_unit, None, ranks)
     with runtime._folder() as folder:
         cut = cut_by(union, arrivals, runtime.epochs)
         mark = _mark(plans, arrivals, runtime)
@@ -77,7 +77,7 @@ def recorded_set(
         spark = quiet_session(runtime.master, runtime.shards)
         with one_sentence():
             frames = read_streams(spark, union, sources, folder / "streams")
-        yield RecordedSet(spark, plans, sources, frames, cut, folder, runtime, time_unit, places, arrivals.notes)
+        yield RecordedSet(spark, plans, sources, frames, cut, folder, runtime, time_unit, ranks, arrivals.notes)
 
 
 class RecordedSet:
@@ -93,11 +93,11 @@ class RecordedSet:
         folder: Path,
         runtime: SparkRuntime,
         time_unit: str,
-        places: Places,
+        ranks: Ranks,
         notes: tuple[str, ...],
     ) -> None:
         self._spark, self._plans, self._sources, self._frames = spark, plans, sources, frames
-        self._cut, self._folder, self._runtime, self._time_unit, self._places = cut, folder, runtime, time_unit, places
+        self._cut, self._folder, self._runtime, self._time_unit, self._ranks = cut, folder, runtime, time_unit, ranks
         self.notes = notes
         """What is odd about the order of arrival."""
         self.interrupted = False
@@ -187,7 +187,7 @@ class RecordedSet:
     def _run(self, name: str, plan: PhysicalPlan) -> SparkRun:
         # What a filter or a computed column makes of a row is known to the shards; it might fail here, too.
         inputs = tuple(replace(one, computed=(), stream=replace(one.stream, filters=())) for one in plan.inputs)
-        arrivals = replay(replace(plan, inputs=inputs), self._sources, self._time_unit, None, self._places)
+        arrivals = replay(replace(plan, inputs=inputs), self._sources, self._time_unit, None, self._ranks)
         done = np.zeros(self._cut.epochs, np.int64)
         for one in plan.inputs:
             done += np.searchsorted(self._cut.epoch[one.stream.source], np.arange(self._cut.epochs), "right")
