@@ -27,7 +27,7 @@ from slackwater.runtime.spark import control
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.query import fingerprint
 from slackwater.runtime.spark.state.checkpoint import described, difference, structure
-from slackwater.runtime.spark.state.pages import FORMAT
+from slackwater.runtime.spark.state.page_files import FORMAT
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
@@ -105,7 +105,7 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
     reported = shard.progress(ShardLoad())
     assert reported.streams["s"].rejected == {"after_end": 1000}
     assert reported.in_time + reported.late == 1000
-    ((kind, rows),) = shard.side_output.take_tables()
+    ((kind, rows),) = shard.record.tables()
     assert (kind, rows.column("reason").to_pylist()) == ("rejected", ["after_end"] * 1000)
 
 

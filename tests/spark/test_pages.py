@@ -16,8 +16,8 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.state import StateUpdate
-from slackwater.runtime.spark.state.page_files import PageFiles
-from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
+from slackwater.runtime.spark.state.page_files import Mark
+from slackwater.runtime.spark.state.pages import Account, PageStore
 from slackwater.runtime.spark.store import LocalStore, MemoryStore, Store
 from tests.effort import tried
 
@@ -35,7 +35,7 @@ class Home:
 
     def store(self) -> PageStore:
         """As the next micro-batch finds it."""
-        return PageStore(PageFiles(self._files, self._number), largest=1 << 62, spare=300)
+        return PageStore(self._files, self._number, spare=300)
 
     def done(self) -> None:
         """The micro-batch is committed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +152,15 @@ def state_update(namespace: str, key: str, value: bytes | None) -> StateUpdate:
     return StateUpdate(namespace, key, value)
 
 
+WINDOW = "window"
+"""The namespace of tuples in windows: an entry is seldom written again before it is dropped."""
+
+
+def is_lasting(entry: StateUpdate) -> bool:
+    """Whether an entry will probably stay as it is for long."""
+    return entry.namespace.rpartition("/")[2] == WINDOW
+
+
 def encode_json(value: dict[str, Any]) -> bytes:
     """Small state as JSON."""
     return json.dumps(value, sort_keys=True).encode()
@@ -189,34 +198,18 @@ def decode_words(value: bytes) -> dict[str, Words]:
 
 
 def encode_array(array: npt.NDArray[Any]) -> bytes:
-    """One array of any shape as bytes.
+    """One array of any shape as bytes: shape, type, and then the items.
 
-    >>> decode_array(encode_array(np.ones((2, 3)))).shape
-    (2, 3)
+    >>> encode_array(np.ones((2, 1)))[:8], decode_array(encode_array(np.ones((2, 3)))).shape
+    (b'2,1;<f8;', (2, 3))
     """
-    shape = ",".join(map(str, array.shape)).encode()
-    return shape + b";" + encode_words({"array": array.ravel()})
+    return f"{','.join(map(str, array.shape))};{array.dtype.str};".encode() + array.tobytes()
 
 
 def decode_array(value: bytes) -> npt.NDArray[Any]:
     """The inverse of `encode_array`."""
-    shape, _, flat = value.partition(b";")
-    return decode_words(flat)["array"].reshape([int(n) for n in shape.split(b",")])
-
-
-def in_blocks(name: str, array: npt.NDArray[Any], block: int) -> dict[str, npt.NDArray[Any]]:
-    """An array as several, so that a change in one line does not have all of it written.
-
-    >>> {name: part.tolist() for name, part in in_blocks("a", np.arange(5), 3).items()}
-    {'a.0': [0, 1, 2], 'a.1': [3, 4]}
-    """
-    return {f"{name}.{n}": array[at : at + block] for n, at in enumerate(range(0, len(array), block))}
-
-
-def out_of_blocks(name: str, array: npt.NDArray[Any], block: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """The inverse of `in_blocks`, into an array that is there."""
-    for n, at in enumerate(range(0, len(array), block)):
-        array[at : at + block] = arrays[f"{name}.{n}"]
+    shape, kind, items = value.split(b";", 2)
+    return np.frombuffer(items, kind.decode()).reshape([int(n) for n in shape.split(b",")]).copy()
 
 
 def encode_batch(batch: Batch, **extra: Words) -> bytes:

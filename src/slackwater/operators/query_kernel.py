@@ -49,7 +49,7 @@ from slackwater.operators.response_time import Responding
 from slackwater.operators.stages import Tells
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
-STATE_VERSION = 12
+STATE_VERSION = 13
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 

@@ -17,7 +17,15 @@ import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.engines import EnginesSeen
-from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.core.state import (
+    WINDOW,
+    StateUpdate,
+    decode_json,
+    decode_words,
+    encode_json,
+    encode_words,
+    state_update,
+)
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
@@ -193,7 +201,7 @@ class InstantOperator(Operator):
         for key, (stream, newest) in list(self._chunks.items()):
             if newest < self._horizon(stream):
                 del self._chunks[key]
-                entries.append(state_update("window", key, None))
+                entries.append(state_update(WINDOW, key, None))
         for stream in range(self.spec.streams):
             parts = [words for s, words in self._fresh if s == stream]
             words = np.concatenate(parts, axis=1) if parts else np.zeros((1, 0), np.int64)
@@ -201,7 +209,7 @@ class InstantOperator(Operator):
             if words.shape[1]:
                 key = f"{stream}-{self._next}"
                 self._chunks[key] = (stream, int(words[TS].max()))
-                entries.append(state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(words)})))
+                entries.append(state_update(WINDOW, key, encode_words({f"w{r}": row for r, row in enumerate(words)})))
         self._fresh.clear()
         self._next += 1
         return entries

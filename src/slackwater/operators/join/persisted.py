@@ -13,7 +13,15 @@ from typing import Protocol
 import numpy as np
 
 from slackwater.core.batch import TS, Flags, Words
-from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.core.state import (
+    WINDOW,
+    StateUpdate,
+    decode_json,
+    decode_words,
+    encode_json,
+    encode_words,
+    state_update,
+)
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.join.eviction import Eviction, resident
 from slackwater.operators.join.store import WindowStore
@@ -106,7 +114,7 @@ class PersistedTuples:
         for key, (stream, newest) in list(self._chunks.items()):
             if self._is_over(stream, newest, horizons):
                 del self._chunks[key]
-                entries.append(state_update("window", key, None))
+                entries.append(state_update(WINDOW, key, None))
         if self._fresh:
             streams, words = self._all_fresh()
             for stream in range(len(self._counts)):
@@ -115,7 +123,7 @@ class PersistedTuples:
                     key = f"{stream}-{self._next}"
                     self._chunks[key] = (stream, self._newest_of(stream, mine))
                     entries.append(
-                        state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)}))
+                        state_update(WINDOW, key, encode_words({f"w{r}": row for r, row in enumerate(mine)}))
                     )
         self._fresh.clear()
         if any(entry.value is not None for entry in entries):

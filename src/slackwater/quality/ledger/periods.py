@@ -18,12 +18,10 @@ from slackwater.core.batch import Floats, Words
 from slackwater.core.collections import ring
 from slackwater.core.collections.ring import NEVER
 from slackwater.core.jit import in_place, inner
-from slackwater.core.state import in_blocks, out_of_blocks
 
 COLUMNS = ("made", "lost", "expected", "most")
 """What stands in a bucket."""
-BLOCK = 256
-"""Buckets that are persisted together."""
+PERSISTED = ("beyond", "number", *COLUMNS)
 
 
 class Periods(NamedTuple):
@@ -123,15 +121,11 @@ def add_buckets(periods: Periods, numbers: Words, made: Floats, lost: Floats, ex
 
 
 def as_arrays(periods: Periods) -> dict[str, npt.NDArray[Any]]:
-    """All of the ring but `final`, which its meter persists; in blocks of which few change."""
-    found: dict[str, npt.NDArray[Any]] = {"beyond": periods.beyond}
-    for name in ("number", *COLUMNS):
-        found |= in_blocks(name, getattr(periods, name), BLOCK)
-    return found
+    """All of the ring but `final`, which its meter persists."""
+    return {name: getattr(periods, name) for name in PERSISTED}
 
 
 def restore(periods: Periods, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Take over what `as_arrays` gave."""
-    periods.beyond[:] = arrays["beyond"]
-    for name in ("number", *COLUMNS):
-        out_of_blocks(name, getattr(periods, name), BLOCK, arrays)
+    for name in PERSISTED:
+        getattr(periods, name)[:] = arrays[name]

@@ -21,7 +21,6 @@ from slackwater.core.batch import TS, Words
 from slackwater.core.collections.hash_table import mix
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
-from slackwater.core.state import in_blocks, out_of_blocks
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 
 Key = tuple[int, int]
@@ -29,8 +28,8 @@ Key = tuple[int, int]
 SLOTS = 64
 CELLS = 1 << 18
 FEWEST_BUCKETS, MOST_BUCKETS = 256, 4096
-BLOCK = 64
-"""Buckets that are persisted together: of a long run only the latest ones change."""
+PERSISTED = ("state", "counts", "totals", "since", "until")
+"""What makes its state."""
 PIECES = 8
 """A bucket is at first this part of the largest window."""
 UNUSED = -(2**62)
@@ -373,15 +372,11 @@ def bounded(syn: Synopsis, s: int, words: Words) -> float:
 
 
 def as_arrays(syn: Synopsis) -> dict[str, npt.NDArray[Any]]:
-    """All state, in blocks of which few change."""
-    found: dict[str, npt.NDArray[Any]] = {"state": syn.state}
-    for name, array in (("counts", syn.counts), ("totals", syn.totals), ("since", syn.since), ("until", syn.until)):
-        found |= in_blocks(name, array, BLOCK)
-    return found
+    """All state."""
+    return {name: getattr(syn, name) for name in PERSISTED}
 
 
 def restore(syn: Synopsis, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Take over what `as_arrays` gave."""
-    syn.state[:] = arrays["state"]
-    for name, array in (("counts", syn.counts), ("totals", syn.totals), ("since", syn.since), ("until", syn.until)):
-        out_of_blocks(name, array, BLOCK, arrays)
+    for name in PERSISTED:
+        getattr(syn, name)[:] = arrays[name]

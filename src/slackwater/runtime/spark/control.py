@@ -28,7 +28,7 @@ from slackwater.operators.query_kernel import STATE_VERSION
 from slackwater.runtime.spark.locations import location_of
 from slackwater.runtime.spark.members import key_of, named
 from slackwater.runtime.spark.state.checkpoint import difference
-from slackwater.runtime.spark.state.pages import FORMAT
+from slackwater.runtime.spark.state.page_files import FORMAT
 from slackwater.runtime.spark.store import Store, damaged, signed, store_at, verified
 from slackwater.runtime.spark.versions import condition_of
 

@@ -15,13 +15,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from slackwater.core.state import StateUpdate
-from slackwater.runtime.spark.state.page_files import NOBODY, PageFiles, Writer, file_name
+from slackwater.runtime.spark.state.page_files import NOBODY, Writer, file_name
 from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.store import At, MemoryStore, Store, inside, store_at
-
-WHOLE = 1 << 62
-"""A page of a file may be of any size."""
-
 
 ABOVE = "above"
 """The folder of the state of a second stage, in that of the first."""
@@ -51,7 +47,7 @@ class TaskLog:
         self.pages = self._opened(is_new=False)
 
     def _opened(self, is_new: bool) -> PageStore:
-        return PageStore(PageFiles(self.own_store(), self.micro_batch, self._writer, is_new), largest=WHOLE)
+        return PageStore(self.own_store(), self.micro_batch, self._writer, is_new)
 
     def own_store(self) -> Store:
         """The files of this task."""
@@ -93,7 +89,7 @@ class TaskLog:
         found: list[StateUpdate] = []
         for task in range(self._before):
             store = store_at(self._folder, Share(task, self._before).folder)
-            entries = PageStore(PageFiles(store, self.micro_batch, self._writer), largest=WHOLE).everything()
+            entries = PageStore(store, self.micro_batch, self._writer).everything()
             found += (one for one in entries if int(one.namespace.partition("/")[0]) in labels)
         return found
 
@@ -109,7 +105,7 @@ class TaskLog:
         for name in folders.names():
             if name != mine and folders.exists(f"{name}/{self._share.folder}/{file_name(self.micro_batch - 1)}"):
                 store = store_at(inside(queries, name), self._share.folder)
-                yield from PageStore(PageFiles(store, self.micro_batch), largest=WHOLE).everything()
+                yield from PageStore(store, self.micro_batch).everything()
 
 
 def _remove(folder: At, layouts: Iterable[int]) -> None:

@@ -22,9 +22,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark.state.pages import FORMAT, HOT, Mark, Number, check_format
 from slackwater.runtime.spark.store import AT_ONCE, Store, damaged
 
+FORMAT = 7
 _FIELDS = struct.Struct("<HxxI16s12sI")
 """Format, the oldest micro-batch that counts, the name of the write, who wrote, the checksum of the page."""
 _CHECK = struct.Struct("<I")
@@ -38,12 +38,19 @@ ABANDONED = 600
 """Seconds after which a file under a hidden name is one of a task that has died."""
 
 
+class Mark(NamedTuple):
+    """A moment in the life of shards: their last epoch, and the name of the write that ended it."""
+
+    epoch: int
+    name: str
+
+
 class MissingStateError(SlackwaterError):
     """There is no state after the last micro-batch."""
 
 
 class Writer(NamedTuple):
-    """The writer: the run of a streaming query, and the DataFrame in it."""
+    """Who writes: the run of a streaming query, and the DataFrame in it."""
 
     run: str
     who: str
@@ -65,44 +72,52 @@ def file_name(micro_batch: int, kind: str = PAGES) -> str:
     return f"{micro_batch:010d}.{kind}"
 
 
-def _file_of(number: Number) -> str:
-    return file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES)
+def check_format(found: int, file: str = "the checkpoint") -> None:
+    """Refuse pages of another version."""
+    if found != FORMAT:
+        raise UsageError(
+            f"{file} has state of format {found}, and this version of slackwater reads format {FORMAT};"
+            " go on with the version that wrote it, or use a new checkpoint folder"
+        )
+
+
+def _file_of(epoch: int, hot: bool) -> str:
+    return file_name(epoch, HOT_PAGE if hot else PAGES)
 
 
 class PageFiles:
     """The files of one task, as one micro-batch reads and writes them; `is_new` says that there are none before it."""
 
     def __init__(self, store: Store, micro_batch: int, writer: Writer = NOBODY, is_new: bool = False) -> None:
-        self._store, self._now, self._writer = store, micro_batch, writer
+        self._store, self.micro_batch, self._writer = store, micro_batch, writer
         self._is_new = is_new or micro_batch == 0
         self._fetched: dict[str, bytes | None] = {}
         """Files that were read together, and are not yet asked for."""
-        self._new: dict[bool, bytes] = {}
-        """The pages of this micro-batch, by whether they are hot."""
-        self._oldest_before = 0
+        self.oldest = 0
+        """The oldest page that counts after the last micro-batch."""
 
     def mark(self, since: int | None = None) -> Mark | None:
         """Where the last micro-batch left the shards; None in the first one. From a store that is far, what was
         written `since` comes along."""
         if self._is_new:
             return None
-        file = file_name(self._now - 1)
+        file = file_name(self.micro_batch - 1)
         if self._store.far:
-            first = max(self._now - AT_ONCE, self._now - 1 if since is None else since)
-            self._fetch([(self._now - 1, HOT), *((one, 0) for one in range(first, self._now))])
+            first = max(self.micro_batch - AT_ONCE, self.micro_batch - 1 if since is None else since)
+            self._fetch([(self.micro_batch - 1, True), *((one, False) for one in range(first, self.micro_batch))])
         content = self._fetched.get(file) or self._store.read(file, HEAD)
         if content is None:
             raise MissingStateError(
-                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, or"
-                " use a new checkpoint folder; where workers run on several machines, all must share that folder"
+                f"{self._store.path(file)}, the state after micro-batch {self.micro_batch - 1}, is not there;"
+                " put it back, or use a new checkpoint folder;"
+                " where workers run on several machines, all must share that folder"
             )
-        self._oldest_before, name, _ = self._head(file, content)
-        return Mark(self._now - 1, name)
+        self.oldest, name, _ = self._head(file, content)
+        return Mark(self.micro_batch - 1, name)
 
-    def _fetch(self, numbers: Sequence[Number]) -> None:
+    def _fetch(self, pages: Sequence[tuple[int, bool]]) -> None:
         """Read files that will be asked for, all at once."""
-        names = [_file_of(number) for number in numbers]
-        names = [name for name in names if name not in self._fetched]
+        names = [name for name in (_file_of(*one) for one in pages) if name not in self._fetched]
         self._fetched |= zip(names, self._store.read_all(names), strict=True)
 
     def _head(self, file: str, content: bytes) -> tuple[int, str, int]:
@@ -124,34 +139,27 @@ class PageFiles:
             )
         return oldest, name.decode(), checksum
 
-    def resume(self, oldest: int) -> None:
-        """Go on where this worker wrote the last micro-batch itself, with pages from this one on."""
-        self._oldest_before = oldest
-
-    def next_epoch(self, before: Mark | None) -> int:
-        """Epochs are the micro-batches."""
-        return self._now
-
-    def all(self) -> Iterator[tuple[Number, bytes]]:
-        """The pages up to the mark that count."""
+    def all(self) -> Iterator[tuple[int, bool, bytes]]:
+        """The pages up to the mark that count, in their order, each with its epoch and whether it is hot."""
         if self.mark() is None:
             return
         self._tidy()
-        numbers = (*((one, 0) for one in range(self._oldest_before, self._now)), (self._now - 1, HOT))
-        for place, number in enumerate(numbers):
+        last = self.micro_batch - 1
+        pages = (*((epoch, False) for epoch in range(self.oldest, last + 1)), (last, True))
+        for place, (epoch, hot) in enumerate(pages):
             if self._store.far and place % AT_ONCE == 0:
-                self._fetch(numbers[place : place + AT_ONCE])
-            value = self.get(number)
+                self._fetch(pages[place : place + AT_ONCE])
+            value = self.get(epoch, hot)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._store.path(_file_of(number))}, a part of the state, is not there;"
+                    f"{self._store.path(_file_of(epoch, hot))}, a part of the state, is not there;"
                     " put it back, or use a new checkpoint folder"
                 )
-            yield number, value
+            yield epoch, hot, value
 
-    def get(self, number: Number) -> bytes | None:
+    def get(self, epoch: int, hot: bool = False) -> bytes | None:
         """One page."""
-        file = _file_of(number)
+        file = _file_of(epoch, hot)
         content = self._fetched.pop(file) if file in self._fetched else self._store.read(file)
         if content is None:
             return None
@@ -161,36 +169,21 @@ class PageFiles:
             raise damaged(self._store.path(file), "its checksum differs")
         return page
 
-    def has(self, number: Number) -> bool:
-        """Whether a page counts still."""
-        return number == (self._now - 1, HOT) or (number[1] == 0 and number[0] >= self._oldest_before)
-
-    def put(self, number: Number, value: bytes) -> None:
-        """Take a page of this micro-batch; there is one of each kind."""
-        assert number in ((self._now, 0), (self._now, HOT))
-        self._new[number[1] == HOT] = value
-
-    def drop(self, number: Number) -> None:
-        """Nothing yet: this micro-batch may run again, and needs it then."""
-
-    def commit(self, mark: Mark, oldest: int) -> None:
-        """Publish this micro-batch's files, and remove those that cannot be needed any more."""
+    def commit(self, mark: Mark, oldest: int, cold: bytes, hot: bytes) -> None:
+        """Write the pages of this micro-batch, and remove those that nobody can need any more."""
         if self._is_new:
-            self._oldest_before = self._now
+            self.oldest = self.micro_batch
         # The hot one first: the other one says that the micro-batch is done.
-        for hot in (True, False):
-            page = self._new[hot]
+        for kind, page in ((HOT_PAGE, hot), (PAGES, cold)):
             fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), self._writer.short(), crc32(page))
-            self._store.write(
-                file_name(self._now, HOT_PAGE if hot else PAGES), fields + _CHECK.pack(crc32(fields)) + page
-            )
+            self._store.write(file_name(self.micro_batch, kind), fields + _CHECK.pack(crc32(fields)) + page)
         if self._store.far:
             # To ask for each would cost more than to write.
-            if self._now % SELDOM == 0:
+            if self.micro_batch % SELDOM == 0:
                 self._tidy()
             return
-        self._store.remove(file_name(self._now - 2, HOT_PAGE))
-        gone = self._oldest_before - 1
+        self._store.remove(file_name(self.micro_batch - 2, HOT_PAGE))
+        gone = self.oldest - 1
         while gone >= 0 and self._store.exists(file_name(gone)):
             self._store.remove(file_name(gone))
             gone -= 1
@@ -200,7 +193,7 @@ class PageFiles:
         gone = []
         for name in self._store.names():
             number, _, kind = name.partition(".")
-            oldest = {PAGES: self._oldest_before, HOT_PAGE: self._now - 1, REPORTS: self._now - 1}.get(kind)
+            oldest = {PAGES: self.oldest, HOT_PAGE: self.micro_batch - 1, REPORTS: self.micro_batch - 1}.get(kind)
             if oldest is not None and int(number) < oldest:
                 gone.append(name)
         self._store.remove(*gone)

@@ -64,7 +64,7 @@ class Reports:
             return
         now, store = self._log.micro_batch, self._log.own_store()
         entries = tuple(_entries(self._made))
-        store.write(file_name(now, REPORTS), sealed(encoded(Page("", 1, entries, (now,) * len(entries)))))
+        store.write(file_name(now, REPORTS), sealed(encoded(Page("", entries, (now,) * len(entries)))))
         if not store.far:
             # On a far store `PageFiles` tidies up now and then.
             store.remove(file_name(now - 2, REPORTS))
@@ -75,6 +75,11 @@ class Reports:
             before = self._log.micro_batch - 1
             stores = self._log.stores_before() if before >= 0 else []
             stores += self._log.stores_above() if before >= 0 and self._above else []
+            if not self._log.own_store().far:
+                # Threads cost more than to read files that are near.
+                for store in stores:
+                    self._heard |= _read(store, before)
+                return self._heard
             with ThreadPoolExecutor(READING_AT_ONCE) as pool:
                 for found in pool.map(lambda one: _read(one, before), stores):
                     self._heard |= found
