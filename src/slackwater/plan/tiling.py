@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.core.batch import TS, Flags, Words
 from slackwater.operators.join.bands import INTEGERS, Band, axes_between
 from slackwater.operators.join.cells import AXES, AXIS_FIELDS, Axis, lines_of, probe_line
-from slackwater.operators.join.tiles import MOST_REACHED, TIME, spread
+from slackwater.operators.join.tiles import MOST_REACHED, TIME, spread, told_by
 
 BANDS_A_TILE = (2, 4)
 """How many times as wide as its band a tile is, with one axis and with two. Wider tiles are fewer, and less evenly
@@ -76,30 +76,23 @@ class Tiling:
     def spread(self, position: int, words: Words, keep: Flags | None = None) -> Words:
         """Which tuples of a stream go to which shards, of those that are kept: their numbers, and below each a shard. A
         tuple in several is there several times, first with the shard that tells of it."""
-        home = position == self.home
-        return self._spread(home, words[self._rows(home)], keep)
-
-    def _rows(self, home: bool) -> list[int]:
-        return [TS, *((band.left if home else band.right).row for band in self.axes)]
-
-    def _spread(self, home: bool, words: Words, keep: Flags | None) -> Words:
-        """The same, of the rows that count."""
-        n = words.shape[1]
+        home, n = position == self.home, words.shape[1]
         axes, probes = _compiled(self)
         out = np.empty((2, n if home else MOST_REACHED * n), np.int64)
         kept = np.ones(n, np.bool_) if keep is None else keep
         seen = np.full(self.shards, -1, np.int64)
-        count = spread(words, kept, axes, probes, home, self.shards, self.step, seen, out)
+        count = spread(words[self._rows(home)], kept, axes, probes, home, self.shards, self.step, seen, out)
         assert count >= 0, "a tuple reaches more tiles than there can be"
         return out[:, :count]
+
+    def _rows(self, home: bool) -> list[int]:
+        return [TS, *((band.left if home else band.right).row for band in self.axes)]
 
     def tells(self, shard: int, streams: Words, words: Words) -> Flags:
         """Which of these tuples, which are all in this shard, it tells of."""
         told = np.ones(len(streams), np.bool_)
-        copied = np.flatnonzero(streams != self.home)
-        at, shards = self._spread(False, words[np.ix_(np.array(self._rows(False)), copied)], None)
-        first = np.flatnonzero(np.diff(at, prepend=-1))
-        told[copied] = shards[first] == shard
+        axes, probes = _compiled(self)
+        told_by(words[self._rows(False)], streams != self.home, axes, probes, self.shards, self.step, shard, told)
         return told
 
 

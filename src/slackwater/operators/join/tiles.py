@@ -75,3 +75,18 @@ def spread(
                     count += 1
             x += 1
     return count
+
+
+@in_place
+def told_by(
+    words: Words, copied: Flags, axes: Words, probes: Words, shards: int, step: int, shard: int, told: Flags
+) -> None:  # fmt: skip
+    """Of tuples that `spread` copies: whether the first shard that it names is this one."""
+    floats, widths, bounds = words.view(np.float64), axes.view(np.float64), probes.view(np.float64)
+    for slot in range(words.shape[1]):
+        if not copied[slot]:
+            continue
+        x, last_x = _tiles(words, floats, axes[0], widths[0], probes[0], bounds[0], False, 0, slot)
+        y, last_y = _tiles(words, floats, axes[1], widths[1], probes[1], bounds[1], False, 1, slot)
+        nowhere = last_x < x or last_y < y
+        told[slot] = (mix(words[TIME, slot]) if nowhere else x + step * y) % shards == shard
