@@ -82,7 +82,7 @@ def measure(
                     pass
                 task_s[task] += time.process_time() - begun
     shards = [place.shard for kept in cached._cached.values() for place in kept.places.values()]
-    return packing_s, task_s, sum(shard.counts["read"] for shard in shards)
+    return packing_s, task_s, sum(shard.read for shard in shards)
 
 
 def written(folder: Path, name: str, seed: int, tuples: int, field: float) -> list[str]:

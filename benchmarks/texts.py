@@ -11,7 +11,6 @@ can be run against them.
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.core.state import StateUpdate
 from slackwater.plan.planner import plan
+from slackwater.runtime.spark.exchange.header import parse_header
 from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
@@ -98,7 +98,7 @@ def sharded(million: float, texts: int | None = None) -> None:
             shard = Shard(physical, (packing.text_rows,), "one")
             shard.restore([StateUpdate(*place, value) for place, value in state.items()])
         lines = lines_of(packing, rows(number, texts), False, Codebook())
-        blocks = [Block(0, part, json.loads(line.header or ""), line.block) for part, line in enumerate(lines)]
+        blocks = [Block(0, part, parse_header(line.header or ""), line.block) for part, line in enumerate(lines)]
         for emission in shard.epoch(blocks):
             if len(emission.ts):
                 shard.codebook.decode(emission.columns[2])

@@ -142,7 +142,7 @@ def test_of_two_texts_of_one_code_a_shard_keeps_the_one_that_it_has() -> None:
     hosted.epoch(hosted.restarted(), {"a": of_one_code([one]), "b": of_one_code([])})
     shard, _ = hosted.epoch(hosted.restarted(), {"a": of_one_code([]), "b": of_one_code([other, "x"], 1)})
     assert shard.progress(ShardLoad()).streams["b"].rejected == {"same_hash": 1}
-    ((kind, rows),) = shard.side_output.take_tables()
+    ((kind, rows),) = shard.record.tables()
     assert (kind, rows["reason"].to_pylist()) == ("rejected", ["same_hash"])
     assert one not in str(rows.to_pylist()), "what is told of it is not the other text"
     hosted.epoch(hosted.restarted(), {"a": of_one_code([]), "b": of_one_code([one], 3)})

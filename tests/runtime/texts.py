@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.rows import late_table
+from slackwater.runtime.spark.exchange.header import parse_header
 from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.words_held import words_held
@@ -138,7 +138,7 @@ class Sharded:
             table = COLUMNS.empty_table() if piece is None else piece[packing.plan.stream.source]
             (line,) = lines_of(packing, table, piece is None, Codebook())
             assert line.header is not None
-            blocks.append(Block(packing.plan.position, 0, json.loads(line.header), line.block))
+            blocks.append(Block(packing.plan.position, 0, parse_header(line.header), line.block))
         rows = RowMaker(self.plan, shard.codebook)
         for some in _reported(rows, self.plan, shard.codebook, shard.epoch(blocks)):
             self.found.update(some)

@@ -24,7 +24,7 @@ from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.control import Message
-from slackwater.runtime.spark.exchange.writer import UNCOUNTED
+from slackwater.runtime.spark.exchange.header import UNCOUNTED
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.groups import Terms, groups_of
 from slackwater.runtime.spark.members import KeyGroups, Member, member
@@ -224,7 +224,7 @@ def _dropped(line: dict[str, Any]) -> dict[str, Any]:
         [name, [shift, [[count, latest, None] for count, latest, _ in buckets]]]
         for name, (shift, buckets) in header["reported"]
     ]
-    header["counts"] = None if header["counts"] is None else [[], []]
+    header["counts"] = ["" for _ in header["counts"]]
     return line | {"block": None, "partials": None, "rejected_rows": None, "header": json.dumps(header)}
 
 

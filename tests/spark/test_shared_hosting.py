@@ -266,7 +266,8 @@ def test_a_query_that_fails_stops_alone_with_its_reason(fails: str, goes_on: str
 
 def shards_of(played: PlayedSet) -> list[SharedShard]:
     """What a worker keeps of groups."""
-    return [place.shard for cached in host.CACHED._cached.values() for place in cached.groups.values()]
+    kept = [place.shard for cached in host.CACHED._cached.values() for place in cached.places.values()]
+    return [one for one in kept if isinstance(one, SharedShard)]
 
 
 def held_and_needed(played: PlayedSet, came: dict[str, pa.Table]) -> tuple[int, int]:
@@ -274,9 +275,9 @@ def held_and_needed(played: PlayedSet, came: dict[str, pa.Table]) -> tuple[int, 
     yet for some query that wants it and must be given it in order."""
     needed: set[tuple[str, int]] = set()
     for shard in shards_of(played):
-        for desk in shard.in_group.values():
-            watermark = shard.kernel.observe(desk.member.key).watermark
-            for one in desk.plan.inputs if desk.plan.operator.needs_order else ():
+        for key, record in shard.records.items():
+            watermark = shard.kernel.observe(key).watermark
+            for one in record.plan.inputs if record.plan.operator.needs_order else ():
                 words = ingest(one, came[one.stream.source], Codebook(), UNIT)
                 waits = words.passes & (words.reasons == GOOD) & (words.words[TS] > watermark)
                 needed |= {(one.stream.source, row) for row in np.flatnonzero(waits).tolist()}

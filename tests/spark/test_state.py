@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.runtime.spark.members import KeyGroups, member
-from slackwater.runtime.spark.state.cached import Cached, Place, Status, TaskState, replaced
+from slackwater.runtime.spark.state.cached import Cached, Place, TaskState, replaced
 from slackwater.runtime.spark.state.layouts import ONE_TASK, TaskLog
 from tests.spark.in_process import UNIT, blocks_of, planned
 
@@ -48,7 +48,7 @@ def traffic(text: str, epochs: int, workers: int, folder: Path) -> tuple[float, 
         for _ in shard.epoch(blocks):
             pass
         mark, account = state.write((replaced(key, entry, entry.value) for entry in shard.snapshot_delta()), {one.key})
-        cached[turns[epoch]] = Cached(mark, {key: Place(shard, Status())}, {}, account)
+        cached[turns[epoch]] = Cached(mark, {key: Place(shard, {})}, account)
         reported = log.pages.traffic()
         seen.append((reported["state_read"], reported["state_written"]))
     read, written = np.array(seen[-20:]).mean(axis=0)

@@ -7,14 +7,16 @@ Invariant: clocks and votes come from headers alone, so they are the same in eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.jit import in_place
-from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.state import NOTHING, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.clock_guard import ADMITTED, PENDING, REJECTED, verdicts
+from slackwater.disorder.clock_guard import ADMITTED, PENDING, REJECTED, Guarded, verdicts
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.clock_vote import CLOCK, advance_by_histogram, clock_vote, grown, restored, tolerance_of
 from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
 from slackwater.disorder.guard_state import Members, Waiting, restore_rings, save_rings
@@ -34,10 +36,17 @@ class HeaderGuard:
         self._vote = clock_vote(streams)
         self._waiting = Waiting(NAMESPACE)
         self._reported: dict[int, list[tuple[int, Words]]] = {}
+        self._moved: ClockReadings | None = None
+        """The clocks that the headers of this epoch agree on."""
 
     @property
-    def pending(self) -> Batch | None:
-        """The tuples that wait for their verdict."""
+    def pending(self) -> int:
+        """How many tuples wait for their verdict."""
+        return len(self._waiting)
+
+    @property
+    def waiting(self) -> Batch | None:
+        """The tuples that do."""
         return self._waiting.batch
 
     def note(self, stream: int, name: int | None, shift: int, buckets: Words) -> None:
@@ -93,6 +102,25 @@ class HeaderGuard:
         clock = int(self._vote.marks[stream, CLOCK])
         return clock != BEFORE_ALL and ts <= clock + self._max_ahead
 
+    def move(self, now: int | None, every: bool = False) -> None:
+        """End the epoch, at the moment `now` where moments count: clocks move with its tuples. With `every`, those too
+        that have moved before."""
+        moved = self.clocks(now)
+        self._moved = ClockReadings.of(self.known_clocks() if every else moved, now)
+
+    def admit(self, batch: Batch, end: bool = False) -> Guarded:
+        """After `move`: judge the shard's own tuples, which say nothing about time themselves."""
+        assert self._moved is not None, "headers come first"
+        nothing = batch.take(NOTHING)
+        admit, ahead = self.judge(batch, end)
+        if admit is None:
+            admit = nothing
+        else:
+            admit = replace(admit, reading=np.full(len(admit), BEFORE_ALL))
+            if self._moved.at != BEFORE_ALL:
+                admit = replace(admit, arrival_time=np.full(len(admit), self._moved.at))
+        return Guarded(admit, nothing if ahead is None else ahead, None, self._moved)
+
     def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
         """After `clocks`: which of the shard's own tuples, new ones and those pending, are admitted, and which
         rejected."""
@@ -117,6 +145,7 @@ class HeaderGuard:
         self._waiting.relay(change)
 
     def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
         state = {"members": self._members.names, "marks": self._vote.marks.tolist()}
         return [
             state_update(NAMESPACE, "state", encode_json(state)),
@@ -125,6 +154,7 @@ class HeaderGuard:
         ]
 
     def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state."""
         for entry in entries:
             if entry.value is not None and entry.key == "state":
                 state = decode_json(entry.value)

@@ -15,11 +15,19 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from slackwater.core.errors import FAILURES, reason_of
-from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
+from slackwater.runtime.spark.exchange.files import Folder, gathered, rows_of
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
-from slackwater.runtime.spark.exchange.shared import FAILED, SharedPacking
-from slackwater.runtime.spark.exchange.writer import MARK, Line, Packing, lines_of, without_end, without_unparsed
+from slackwater.runtime.spark.exchange.shared import SharedPacking
+from slackwater.runtime.spark.exchange.writer import (
+    MARK,
+    Line,
+    Packing,
+    lines_of,
+    lines_of_failure,
+    without_end,
+    without_unparsed,
+)
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
 from slackwater.runtime.spark.state.root import secret_of_task
@@ -141,9 +149,7 @@ class Packer:
         except FAILURES as error:
             if not self.apart:
                 raise
-            header = json.dumps({FAILED: reason_of(error)})
-            first = {label % packing.tasks: label for label in reversed(packing.shards)}
-            return [Line(label, header, None, None) for label in first.values()]
+            return lines_of_failure(reason_of(error), packing.shards, packing.tasks)
 
 
 def packer_of(
@@ -178,8 +184,8 @@ def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterato
         settle()
         register_here(packer.functions)
         part = partition_number()
-        for number, batch in enumerate(gathered(batches)):
-            yield packer.packed(unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number)
+        for number, table in enumerate(gathered(pa.Table.from_batches([batch]) for batch in batches)):
+            yield packer.packed(unguarded(table), part * 1_000_000 + number)
 
     return pack
 
@@ -190,20 +196,6 @@ def partition_number() -> int:
 
     context = TaskContext.get()
     return 0 if context is None else int(context.partitionId())
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Few large batches in place of many small ones."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += batch.num_rows
-        if count >= MOST_ROWS:
-            yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
-            waiting, count = [], 0
-    if count:
-        yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True)

@@ -22,20 +22,18 @@ from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.collections.grouping import columns_by_group
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.event_times import as_reported
-from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.query_set.places import NO_FILTER
 from slackwater.plan.query_set import SourcePlan
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
-from slackwater.runtime.spark.exchange.writer import SOURCE_ROW, Line, counted_times, shard_of, without_unparsed
+from slackwater.runtime.spark.exchange.header import by_partition, counted_times, heralds, texts_of
+from slackwater.runtime.spark.exchange.writer import SOURCE_ROW, Line, lines_of_failure, shard_of, without_unparsed
 from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, UNPARSABLE, Reasons
 from slackwater.sources.shared_reading import BITS, SharedIngest
 
-FAILED = "failed"
-"""What a header has, and nothing else, where a query has failed over these rows."""
 MOST_KEPT = 64
 _ingests: dict[str, tuple[SharedIngest, Codebook]] = {}
 """What this worker has compiled, by the names of packings."""
@@ -141,14 +139,16 @@ class SharedPacking:
         good, ts = told.good, told.words[TS]
         passing = {number: told.passing(number) for number in one.filters}
         reported = []
-        for name, mine in _partitions(one, told):
+        at_good = np.flatnonzero(good)
+        for name, at in by_partition(told.words[:, at_good], one.partition_row):
+            mine = at_good[at]
             # Only what passes has an oldest time, and that is reported for each filter.
-            shift, buckets = as_reported(ts[mine], np.zeros(int(np.count_nonzero(mine)), np.int64), self.max_ahead)
-            oldest = [_behind_latest(ts, mine & passing[number], shift, buckets) for number in one.filters]
-            reported.append((name, [shift, [[n, t] for n, t, _ in buckets], oldest]))
+            shift, buckets = as_reported(ts[mine], np.zeros(len(mine), np.int64), self.max_ahead)
+            oldest = [_behind_latest(ts[mine[passing[number][mine]]], shift, buckets) for number in one.filters]
+            reported.append((name, [shift, buckets, oldest]))
         return {
             "reported": reported,
-            "partitions": _texts(one, codebook, [name for name, _ in reported]),
+            "partitions": texts_of([name for name, _ in reported], one.partition_is_text, codebook),
             "counts": [counted_times(ts[passing[number]], fine) for number, fine in one.learned],
             "filtered": [int(np.count_nonzero(good & ~passing[number])) for number in one.filters],
             "rejected": counts_by_reason(reasons),
@@ -170,14 +170,13 @@ class SharedPacking:
         else:
             place = np.where(wanted, shard_of(told.words, one.shard_rows, parts), parts)
             blocks = columns_by_group(columns, np.arange(len(place)), place, parts)
-        readers, tasks = json.dumps([(self.group, one.stream)]), set[int]()
+        readers, text = json.dumps([(self.group, one.stream)]), json.dumps(header)
+        brings = heralds(self.shards, self.tasks)
         without = () if named or self.numbered else (ROW,)
         for label, own in zip(self.shards, blocks, strict=True):
             block = write_block(own, one.text_rows, codebook, without=without) if own.shape[1] else None
-            first = label % self.tasks not in tasks
-            tasks.add(label % self.tasks)
-            if first or block is not None:
-                yield readers, Line(label, json.dumps(header) if first else None, block, None)
+            if label in brings or block is not None:
+                yield readers, Line(label, text if label in brings else None, block, None)
 
     def _rejected(
         self, one: SharedStream, table: pa.Table, reasons: Reasons, unparsed: pa.ChunkedArray | None
@@ -192,11 +191,9 @@ class SharedPacking:
             yield json.dumps([(who.key, one.stream)]), Line(self.shards[0], "{}", None, away)
 
     def _failures(self, failed: Mapping[str, BaseException]) -> Iterator[tuple[str, Line]]:
-        firsts = {label % self.tasks: label for label in reversed(self.shards)}
         for key, error in failed.items():
-            header = json.dumps({FAILED: str(error)})
-            for label in firsts.values():
-                yield json.dumps([(key, 0)]), Line(label, header, None, None)
+            for line in lines_of_failure(str(error), self.shards, self.tasks):
+                yield json.dumps([(key, 0)]), line
 
 
 @dataclass(frozen=True)
@@ -224,20 +221,9 @@ class _Table:
         return found
 
 
-def _partitions(one: SharedStream, told: _Table) -> Iterator[tuple[int | None, Flags]]:
-    """The good rows of every part of a stream, by its word; all of them where it has none."""
-    if one.partition_row == NO_PARTITION:
-        yield None, told.good
-        return
-    names = told.words[one.partition_row]
-    for name in np.unique(names[told.good]).tolist():
-        yield name, told.good & (names == name)
-
-
-def _behind_latest(ts: Words, passing: Flags, shift: int, buckets: Sequence[Sequence[int]]) -> list[int | None]:
-    """Of each bucket how far the oldest of some tuples is behind the latest of all; None where it has none of them."""
+def _behind_latest(mine: Words, shift: int, buckets: Sequence[Sequence[int]]) -> list[int | None]:
+    """Of each bucket how far the oldest of some event times is behind the latest of all; None where it has none."""
     latest = np.array([t for _, t, *_ in buckets], np.int64)
-    mine = ts[passing]
     place = np.searchsorted(latest >> shift, mine >> shift)
     oldest = np.full(len(latest), AFTER_ALL)
     if len(mine):
@@ -246,11 +232,3 @@ def _behind_latest(ts: Words, passing: Flags, shift: int, buckets: Sequence[Sequ
         oldest[place[order][begins]] = np.minimum.reduceat(mine[order], begins)
     behind = (latest - oldest).tolist()
     return [None if t == AFTER_ALL else behind[at] for at, t in enumerate(oldest.tolist())]
-
-
-def _texts(one: SharedStream, codebook: Codebook, names: list[int | None]) -> list[str]:
-    """The texts that words of partitions stand for."""
-    if not one.partition_is_text:
-        return []
-    texts: list[str | None] = codebook.decode(np.array(names, np.int64)).to_pylist()
-    return [text for text in texts if text is not None]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,6 @@ from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.collections.grouping import columns_by_group
 from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
-from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import partials_of, pay, text_keys
 from slackwater.plan.grid import Grid
@@ -30,13 +28,12 @@ from slackwater.plan.tiling import Tiling
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
+from slackwater.runtime.spark.exchange.header import FAILED, by_partition, counted_times, heralds, texts_of
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader, Within, guessed
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, UNPARSABLE
 from slackwater.sources.ingest import EncodedColumns, ingest
 
-UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
-"""What a header says to all shards but the first."""
 END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
 SOURCE_ROW = "_slackwater_row"
@@ -101,6 +98,11 @@ class Line(NamedTuple):
     """Of tuples that are not in the block."""
 
 
+def lines_of_failure(reason: str, shards: tuple[int, ...], tasks: int) -> list[Line]:
+    """That a query has failed over a table, for all of its shards."""
+    return [Line(label, json.dumps({FAILED: reason}), None, None) for label in sorted(heralds(shards, tasks))]
+
+
 def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
     """The rows that are data, and whether another one says that the input has ended."""
     if END not in table.column_names:
@@ -142,11 +144,15 @@ def lines_of(
     good = taken.reasons == GOOD
     keep = good & taken.passes
     told = _told(packing, words, keep, watermark, origin)
-    reported = _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good])))
+    heard, passed = (words, keep) if good.all() else (words[:, good], keep[good])
+    reported = [
+        (name, as_reported(heard[TS, at], passed[at].astype(np.int64), packing.max_ahead))
+        for name, at in by_partition(heard, packing.plan.partition_slot)
+    ]
     header = {
         "reported": reported,
-        "partitions": _texts_of_partitions(packing, codebook, [name for name, _ in reported]),
-        "counts": None if packing.granularity is None else counted_times(words[TS, keep], packing.granularity),
+        "partitions": texts_of([name for name, _ in reported], packing.plan.partition_kind is Kind.TEXT, codebook),
+        "counts": [] if packing.granularity is None else [counted_times(words[TS, keep], packing.granularity)],
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": counts_by_reason(taken.reasons),
         "rows": table.num_rows,
@@ -163,17 +169,13 @@ def lines_of(
         tuples, partials = (own, None) if told is None else _with_partials(packing, own, told.within, codebook)
         written = write_block(tuples, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append((written if tuples.shape[1] else None, partials))
-    lines = []
-    told_tasks: set[int] = set()
+    lines, text, brings = [], json.dumps(header), heralds(packing.shards, packing.tasks)
     for place, label in enumerate(packing.shards):
         block, partials = blocks[packing.part_of(place)]
-        task = label % packing.tasks
-        # Rows that no shard has leave by the first.
-        if task not in told_tasks:
-            told_tasks.add(task)
-            lines.append(Line(label, json.dumps(header), block, away if place == 0 else None, partials))
-        elif block is not None or partials is not None:
-            lines.append(Line(label, None, block, None, partials))
+        if label in brings or block is not None or partials is not None:
+            # Rows that no shard has leave by the first.
+            out = away if place == 0 else None
+            lines.append(Line(label, text if label in brings else None, block, out, partials))
     return lines
 
 
@@ -227,33 +229,3 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-def _reported_by_partition(packing: Packing, words: Words, kept: Flags) -> list[tuple[int | None, list[Any]]]:
-    """A histogram of the event times of every part of the stream, by its word; of all of it where it has none."""
-    row, passed = packing.plan.partition_slot, kept.astype(np.int64)
-    if row == NO_PARTITION:
-        return [(None, as_reported(words[TS], passed, packing.max_ahead))]
-    # Sorted once: a look at all tuples for each part would cost their product.
-    by_part = np.argsort(words[row], kind="stable")
-    names, begins = np.unique(words[row, by_part], return_index=True)
-    ts, passed = words[TS, by_part], passed[by_part]
-    edges = [*begins.tolist(), len(ts)]
-    return [
-        (name, as_reported(ts[begin:end], passed[begin:end], packing.max_ahead))
-        for name, (begin, end) in zip(names.tolist(), pairwise(edges), strict=True)
-    ]
-
-
-def _texts_of_partitions(packing: Packing, codebook: Codebook, names: list[int | None]) -> list[str]:
-    """The texts that words of partitions stand for: a shard gets those, too, of which it has no tuple."""
-    if packing.plan.partition_kind is not Kind.TEXT:
-        return []
-    texts: list[str | None] = codebook.decode(np.array(names, np.int64)).to_pylist()
-    return [text for text in texts if text is not None]
-
-
-def counted_times(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
-    """Event times, cut to the granularity, and how many tuples have each."""
-    cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
-    return cut.tolist(), counts.tolist()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
@@ -24,11 +24,13 @@ from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
 from slackwater.runtime.spark.state.layouts import TaskLog
-from slackwater.runtime.spark.state.pages import Account, Mark
+from slackwater.runtime.spark.state.page_files import Mark
+from slackwater.runtime.spark.state.pages import Account
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shared_shard import SharedShard
 
 STATUS = "status"
+Hosting = TypeVar("Hosting", Shard, SharedShard)
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,10 @@ def is_status(entry: StateUpdate) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
-    """One query in one shard, between two micro-batches."""
+class Place(Generic[Hosting]):
+    """A query in one shard, or those that are hosted together there, between two micro-batches."""
 
-    shard: Shard
-    status: Status
-
-
-@dataclass(frozen=True)
-class GroupPlace:
-    """Queries that are hosted together in one shard, between two micro-batches."""
-
-    shard: SharedShard
+    shard: Hosting
     statuses: dict[str, Status] = field(default_factory=dict)
     """Of every query, by its key."""
 
@@ -84,8 +78,8 @@ class Cached(NamedTuple):
 
     mark: Mark
     """What they are up to date with."""
-    places: dict[Key, Place]
-    groups: dict[Key, GroupPlace]
+    places: dict[Key, Place[Any]]
+    """By the keys of queries that are alone in their shards, and of groups."""
     account: Account
 
 
@@ -113,7 +107,6 @@ class TaskState:
         self.missed = None if missed is None else _by_key(missed)
         """What other workers have written since the cached shards were; None where all must be read."""
         self.places = {} if cached is None or self.missed is None else cached.places
-        self.groups = {} if cached is None or self.missed is None else cached.groups
 
     @property
     def all(self) -> dict[Key, list[StateUpdate]]:
@@ -132,13 +125,14 @@ class TaskState:
         """Where a query stands in a shard."""
         place, missed = self.places.get(key), self.missed_by(key)
         if place is not None and not any(map(is_status, missed)):
-            return place.status
+            return place.statuses.get(key[1], Status())
         return status_among(self.all.get(key, []) if place is None else missed)
 
     def shard(self, member: Member, label: int, target: str | None, read: FoldersRead | None) -> Shard:
         """A query as the last micro-batch left it; with another target from now on, where one is given."""
         key = (label, member.key)
-        place, missed = self.places.get(key), self.missed_by(key)
+        place: Place[Shard] | None = self.places.get(key)
+        missed = self.missed_by(key)
         if place is not None and target is None and not any(map(is_target, missed)):
             # Of a query that has failed only that was written.
             news = [entry for entry in missed if not is_status(entry)]
@@ -163,13 +157,9 @@ class TaskState:
             shard.restore(known)
         return shard
 
-    def missed_by_group(self, group: Group, label: int) -> bool:
-        """Whether anything was written of a group in a shard since it was cached."""
-        return any(self.missed_by((label, key)) for key in (group.key, *(one.key for one in group.members)))
-
-    def group(self, group: Group, label: int) -> GroupPlace:
+    def group(self, group: Group, label: int) -> Place[SharedShard]:
         """The queries of a group as the last micro-batch left them."""
-        place = self.groups.get((label, group.key))
+        place: Place[SharedShard] | None = self.places.get((label, group.key))
         missed = {one.key: self.missed_by((label, one.key)) for one in group.members}
         shared = self.missed_by((label, group.key))
         if place is not None:
@@ -178,11 +168,11 @@ class TaskState:
             told = {key: status_among(of) for key, of in missed.items() if any(map(is_status, of))}
             if not any(map(is_target, (one for of in missed.values() for one in of))) and place.shard.catch_up(shared):
                 for key, of in missed.items():
-                    place.shard.in_group[key].restore(one for one in of if not is_status(one))
+                    place.shard.records[key].restore(one for one in of if not is_status(one))
                 return replace(place, statuses=place.statuses | told)
         return self._group_anew(group, label)
 
-    def _group_anew(self, group: Group, label: int) -> GroupPlace:
+    def _group_anew(self, group: Group, label: int) -> Place[SharedShard]:
         entries = {one.key: self.all.get((label, one.key), []) for one in group.members}
         targets, plans = {}, {}
         for one in group.members:
@@ -193,8 +183,8 @@ class TaskState:
         if shared:
             shard.restore(shared)
         for key, of in entries.items():
-            shard.in_group[key].restore(one for one in of if not is_status(one))
-        return GroupPlace(shard, {key: status_among(of) for key, of in entries.items()})
+            shard.records[key].restore(one for one in of if not is_status(one))
+        return Place(shard, {key: status_among(of) for key, of in entries.items()})
 
     def write(self, changes: Iterable[StateUpdate], keys: Container[str]) -> tuple[Mark, Account]:
         """Write a micro-batch: what has changed, and what lets go of queries that are no more. What other tasks had is

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import ROW, Batch, Flags, Words
+from slackwater.core.batch import ROW, Flags, Words
 from slackwater.core.quality import NoWait
-from slackwater.core.state import NOTHING_IN_FORCE, Emission, InForce, StateUpdate
+from slackwater.core.state import NOTHING, NOTHING_IN_FORCE, Emission, InForce, StateUpdate
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.meters import Report
 from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
-from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.aggregate.pane_partials import KEY, partials_of, text_keys
 from slackwater.operators.composed.gathering import Gathering
@@ -211,6 +211,7 @@ class LowerShard(Shard):
 
     def _emitted(self, emission: Emission) -> None:
         """Rows that are handed on are no results, and have not come to their end."""
+        self.record.emitted_late(emission)
 
 
 def _none(streams: Words, words: Words) -> Flags:
@@ -235,15 +236,16 @@ class UpperShard(Shard):
 
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
         """Take in what all shards below hand on in a micro-batch; with `end`, that was the last."""
-        self.latency = LatencyUse()
+        self.record.begin()
         every = sorted(blocks, key=lambda block: (block.stream, block.part))
         ordered, notes = ([one for one in every if (one.stream == NOTES) == is_note] for is_note in (False, True))
         told = [block.header for block in ordered if block.header["watermark"] is not None]
         end = end or any(header["end"] for header in told)
         if self._ended:
             return
-        self._ended = end
-        batches = [replace(one, reading=np.full(len(one), BEFORE_ALL)) for one in map(self._tuples_of, ordered) if one]
+        self._ended, clocks = end, None
+        batch = self._read(ordered)
+        batch = replace(batch, reading=np.full(len(batch), BEFORE_ALL))
         for block in ordered:
             if block.partials is not None:
                 self.kernel.take_partials(read_block(block.partials, self._text_keys, self.codebook)[0], 0)
@@ -251,24 +253,19 @@ class UpperShard(Shard):
             self._clock, self._in_force = told[0]["clock"], InForce(**told[0]["in_force"])
             self._slack = told[0]["slack"]
             if self.judge is not None:
-                late = Batch.concat(batches) if batches else None
-                self.judge.take(notes, late, self.kernel.reached, told[0], end, self.codebook)
+                self.judge.take(notes, batch if len(batch) else None, self.kernel.reached, told[0], end, self.codebook)
             if told[0]["watermark"] != BEFORE_ALL:
                 watermark = told[0]["watermark"]
-                clocks = [(stream, None, watermark) for stream in range(len(self.plan.inputs))]
-                self.kernel.release.set_clocks(ClockReadings.of(clocks, None))
-        yield from self._driver.epoch(*batches, end=end)
-
-    def _tuples_of(self, block: Block) -> Batch | None:
-        return None if block.block is None else self._read(block)
+                clocks = ClockReadings.of([(stream, None, watermark) for stream in range(len(self.plan.inputs))], None)
+        yield from self._drained(self.kernel.take(Guarded(batch, batch.take(NOTHING), None, clocks), end))
 
     def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
         """The query rests, and so does what is below."""
-        self.latency = LatencyUse()
+        self.record.begin()
 
     def _emitted(self, emission: Emission) -> None:
         clock = np.full(len(emission.ts), self._clock)
-        self.latency.note(replace(emission, clock=clock, in_force=self._in_force))
+        self.record.latency.note(replace(emission, clock=clock, in_force=self._in_force))
 
     def progress(self, load: ShardLoad, rejected: Mapping[str, str] | None = None) -> QueryProgress:
         """Results, what it keeps, and what they waited for; all else is said below."""

@@ -8,88 +8,40 @@ together, whose turns are mixed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from slackwater.core.errors import FAILURES, reason_of
 from slackwater.core.quality import clause
-from slackwater.core.state import Emission, StateUpdate
-from slackwater.observe.imbalance import ShardLoad
-from slackwater.observe.report import LatencyUse
-from slackwater.observe.value import QueryProgress
+from slackwater.core.state import Emission
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.spark.groups import Group
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.output_schema import ROWS
-from slackwater.runtime.spark.state.cached import GroupPlace, Status, TaskState, aimed
-from slackwater.runtime.spark.state.delivered import combined, examples_of, rejected_rows
+from slackwater.runtime.spark.state.cached import Place, Status, TaskState, aimed
+from slackwater.runtime.spark.state.delivered import combined, rejected_rows
 from slackwater.runtime.spark.state.emitters import Emitted
 from slackwater.runtime.spark.state.inbox import Delivery
 from slackwater.runtime.spark.state.reports import Reports
 from slackwater.runtime.spark.state.shared_shard import SharedShard
+from slackwater.runtime.spark.state.turn import Turn
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
 
-@dataclass(frozen=True)
-class TurnInGroup:
-    """One query in one micro-batch of a shard that it shares with others."""
-
-    member: Member
-    label: int
-    shard: SharedShard
-    status: Status
-    examples: Mapping[str, str]
-    """A row of each stream that could not be used."""
-
-    @property
-    def key(self) -> str:
-        """The query."""
-        return self.member.key
-
-    @property
-    def latency(self) -> LatencyUse:
-        """How long results of this micro-batch have waited."""
-        return self.shard.in_group[self.key].latency
-
-    def progress(self, load: ShardLoad) -> QueryProgress:
-        """How it does after the micro-batch."""
-        known = self.shard.progress(self.key, load, self.examples)
-        return replace(known, query=self.key, paused=self.status.paused, failure=self.status.failure)
-
-
-class GroupTurn:
+class GroupTurn(Turn):
     """Queries that are hosted together, in one micro-batch of one shard."""
 
     def __init__(
         self, group: Group, label: int, state: TaskState, deliveries: Mapping[str, Delivery], now: int | None
     ) -> None:
-        self._group, self._label, self._state, self._now = group, label, state, now
-        self._deliveries = {
-            key: deliveries[key] for key in (group.key, *(one.key for one in group.members)) if key in deliveries
-        }
-        self.takes_part = bool(self._deliveries) or now is not None
-        """Whether the micro-batch brings anything for one of them."""
-        self.changes: list[tuple[str, StateUpdate]] = []
-        """What is to be written, once all is emitted, each entry with whose it is."""
-        self.turns: list[TurnInGroup] = []
-        """Those that have something to report."""
-        self._place = None if self.takes_part or state.missed_by_group(group, label) else self._cached()
-
-    def _cached(self) -> GroupPlace | None:
-        return self._state.groups.get((self._label, self._group.key))
-
-    @property
-    def place(self) -> GroupPlace | None:
-        """As it is after the micro-batch; None where a worker that goes on must read what it has missed."""
-        return self._place
+        super().__init__(group.key, group.members, label, state, deliveries, now)
+        self._group = group
 
     def emitted(self, reports: Reports) -> Iterator[Emitted]:
-        """What they emit, once they have heard what all shards report."""
         before = self._state.group(self._group, self._label)
         shard, statuses = before.shard, dict(before.statuses)
-        if self._now is not None:
-            # Time does not go back, whatever a clock says.
-            self._now = max([self._now, *(one.now for one in statuses.values() if one.now is not None)])
+        self._move_on(statuses.values())
         end = False
         for member in self._group.members:
             status = statuses.get(member.key, Status())
@@ -102,25 +54,21 @@ class GroupTurn:
             shard.report(member.key, self._label, reports)
         self.changes += ((key, entry) for key, entry in shard.snapshot_delta() if key not in failed)
         for member in self._group.members:
-            after, delivery = statuses[member.key], self._delivery(member.key)
+            after = statuses[member.key]
             if after != before.statuses.get(member.key, Status()):
                 self.changes.append((member.key, after.as_update()))
             if self._now is not None or {member.key, self._group.key} & self._deliveries.keys():
-                examples = examples_of(delivery, member)
-                self.turns.append(TurnInGroup(member, self._label, shard, after, examples))
-        self._place = GroupPlace(shard, statuses)
-
-    def _delivery(self, key: str) -> Delivery:
-        return self._deliveries.get(key, Delivery())
+                self._note(member, after, True, shard.records[member.key], partial(shard.progress, member.key))
+        self.place = Place(shard, statuses)
 
     def _hear(self, shard: SharedShard, member: Member, before: Status) -> tuple[Status, bool]:
         """Pass a query its messages; returns its status then, and whether the input has ended."""
-        after, target, end = combined(before, self._delivery(member.key), clause(member.plan.quality))
+        after, target, end = combined(before, self._delivered(member.key), clause(member.plan.quality))
         if after.failure is not None and before.failure is None:
             shard.fail(member.key, after.failure)
         elif after.failure is None:
             if target is not None:
-                targets = shard.in_group[member.key].targets.asked(target)
+                targets = shard.records[member.key].targets.asked(target)
                 entries = self._state.all.get((self._label, self._group.key), [])
                 shard.aim(member.key, aimed(member.plan, targets), targets, entries)
             if after.paused != before.paused:
@@ -128,7 +76,7 @@ class GroupTurn:
         return replace(after, now=self._now), end
 
     def _epoch(self, shard: SharedShard, statuses: dict[str, Status], end: bool) -> Iterator[Emitted]:
-        blocks = self._delivery(self._group.key).blocks
+        blocks = self._delivered(self._group.key).blocks
         if blocks or self._now is None or end:
             emissions = shard.epoch(blocks, self._now, end)
         else:
@@ -148,19 +96,19 @@ class GroupTurn:
             reason = shard.failure_of(key)
             if reason is not None and status.failure is None:
                 statuses[key] = replace(status, failure=reason)
-                shard.in_group[key].undo()
+                shard.records[key].undo()
             elif status.failure is None:
-                yield from rejected_rows(key, self._delivery(key))
-                for kind, table in shard.in_group[key].tables():
+                yield from rejected_rows(key, self._delivered(key))
+                for kind, table in shard.records[key].tables():
                     yield Emitted(key, kind, rows=table)
 
     def _results(self, shard: SharedShard, key: str, emissions: list[Emission]) -> list[Emitted]:
         """The results of a query as rows; none of one that has failed."""
         if shard.failure_of(key) is not None:
             return []
-        one_query = shard.in_group[key]
+        record = shard.records[key]
         try:
-            tables = list(result_tables(one_query.plan, shard.codebook, iter(emissions)))
+            tables = list(result_tables(record.plan, shard.codebook, iter(emissions)))
         except FAILURES as error:
             shard.fail(key, reason_of(error))
             return []

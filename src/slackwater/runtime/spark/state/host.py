@@ -15,18 +15,12 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-import pyarrow as pa
-
-from slackwater.core.errors import FAILURES, UsageError, reason_of
-from slackwater.core.quality import clause
+from slackwater.core.errors import UsageError
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
-from slackwater.observe.report import LatencyUse
-from slackwater.observe.value import QueryProgress
-from slackwater.runtime.side_outputs.rows import LATE
 from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead
-from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.groups import Group
@@ -35,23 +29,22 @@ from slackwater.runtime.spark.output_schema import LATENCY, METRICS
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
-    GroupPlace,
     Key,
     Place,
-    Status,
     TaskState,
     replaced,
 )
 from slackwater.runtime.spark.state.checkpoint import difference
-from slackwater.runtime.spark.state.delivered import combined, examples_of, rejected_rows
+from slackwater.runtime.spark.state.delivered import Reporting
 from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
-from slackwater.runtime.spark.state.group_turn import GroupTurn, TurnInGroup
+from slackwater.runtime.spark.state.group_turn import GroupTurn
 from slackwater.runtime.spark.state.inbox import Delivery, Inbox
 from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.page_files import MissingStateError
-from slackwater.runtime.spark.state.reports import ReportOf, Reports
+from slackwater.runtime.spark.state.record import KEPT
+from slackwater.runtime.spark.state.reports import Reports
 from slackwater.runtime.spark.state.root import run_of_task, task_number
-from slackwater.runtime.spark.state.shard import KEPT, Shard
+from slackwater.runtime.spark.state.turn import QueryTurn, Turn
 from slackwater.runtime.targets import FAMILIES
 
 Output = tuple[str, str]
@@ -80,6 +73,11 @@ class Hosted:
     name: str = field(default_factory=lambda: secrets.token_hex(8))
     """Tells them from others that run in the same streaming query."""
 
+    @property
+    def alone(self) -> tuple[Member, ...]:
+        """Those that are not."""
+        return tuple(one for one in self.members if not one.shares)
+
 
 class Host:
     """All shards of one task, in one micro-batch."""
@@ -98,52 +96,40 @@ class Host:
         learning = list(filter(chooses_together, self._hosted.members))
         reports = Reports(log, bool(learning), any(one.fragment is not None for one in learning))
         changes: list[StateUpdate] = []
-        places: dict[Key, Place] = {}
-        groups: dict[Key, GroupPlace] = {}
-        turns: list[Turn | TurnInGroup] = []
+        places: dict[Key, Place[Any]] = {}
+        turns: list[Reporting] = []
         for source, block in self._inbox.tapped:
-            yield Emitted("", TAPPED, source, pa.ipc.open_stream(block).read_all())
+            yield Emitted("", TAPPED, source, block=block.to_pybytes())
+        alone_and_together: Sequence[Member | Group] = (*self._hosted.alone, *self._hosted.groups)
         for label in labels:
             deliveries = self._inbox.of(label)
-            for member in self._hosted.members:
-                key = (label, member.key)
-                if label not in member.shards or member.shares:
+            for one in alone_and_together:
+                if label not in one.shards:
                     continue
-                turn = Turn(
-                    self._hosted, member, label, state, deliveries.get(member.key), self._now(member, deliveries)
-                )
-                if not turn.takes_part:
-                    # What somebody else has written of it is read when it does.
-                    if key in state.places and not state.missed_by(key):
-                        places[key] = state.places[key]
-                    reports.pass_on(*key)
-                    continue
-                yield from self._handed_on(turn.emitted(reports))
-                changes += (replaced(key, one, one.value) for one in turn.changes)
-                places[key] = turn.place
-                turns.append(turn)
-            for group in self._hosted.groups:
-                if label not in group.shards:
-                    continue
-                together = GroupTurn(group, label, state, deliveries, self._now(group, deliveries))
-                if together.takes_part:
-                    yield from self._handed_on(together.emitted(reports))
-                    changes += (replaced((label, whose), one, one.value) for whose, one in together.changes)
-                    turns += together.turns
+                now = self._now(one, deliveries)
+                turn: Turn
+                if isinstance(one, Group):
+                    turn = GroupTurn(one, label, state, deliveries, now)
                 else:
-                    for one in group.members:
-                        reports.pass_on(label, one.key)
-                if together.place is not None:
-                    groups[label, group.key] = together.place
+                    turn = QueryTurn(one, label, state, deliveries, now, self._hosted.apart, self._hosted.folders_read)
+                if turn.takes_part:
+                    yield from self._handed_on(turn.emitted(reports))
+                    changes += (replaced((label, key), entry, entry.value) for key, entry in turn.changes)
+                    turns += turn.reporting
+                else:
+                    for key in turn.keys:
+                        reports.pass_on(label, key)
+                if turn.place is not None:
+                    places[label, one.key] = turn.place
         reports.write()
         mark, account = state.write(
             changes, {one.key for one in self._hosted.members} | {one.key for one in self._hosted.groups}
         )
-        CACHED.keep(run, who, task, Cached(mark, places, groups, account))
+        CACHED.keep(run, who, task, Cached(mark, places, account))
         traffic = log.pages.traffic()
         for reporting in turns:
             if self._hosted.reports_latency:
-                yield Emitted(reporting.key, LATENCY, json.dumps(reporting.latency.reported()))
+                yield Emitted(reporting.key, LATENCY, json.dumps(reporting.record.latency.reported()))
             load = ShardLoad(reporting.label, task_number())
             if reporting is turns[0] and len(self._hosted.members) == 1:
                 # A page has what all shards of a task write.
@@ -185,111 +171,3 @@ class Host:
 def chooses_together(member: Member) -> bool:
     """Whether the shards of a query may have a slack in common that they learn."""
     return (len(member.shards) > 1 or member.fragment is not None) and type(member.plan.quality) in FAMILIES
-
-
-class Turn:
-    """One query in one micro-batch of one shard."""
-
-    def __init__(
-        self,
-        hosted: Hosted,
-        member: Member,
-        label: int,
-        state: TaskState,
-        delivery: Delivery | None,
-        now: int | None,
-    ) -> None:
-        self._hosted, self._member, self.label, self._state = hosted, member, label, state
-        self._delivery = delivery or Delivery()
-        self._before = Status()
-        self.key = member.key
-        self.takes_part = delivery is not None or now is not None
-        """Whether the micro-batch brings anything for it."""
-        if self.takes_part:
-            self._before = state.status((label, self.key))
-            if now is not None:
-                # Time does not go back, whatever a clock says.
-                now = max(now, self._before.now or now)
-        self._now = now
-        self.changes: list[StateUpdate] = []
-        """What is to be written, once all is emitted."""
-        self.place: Place
-        """As it is after the micro-batch."""
-
-    def emitted(self, reports: Reports) -> Iterator[Emitted]:
-        """What it emits, once it has heard what all shards report, with what it reports itself."""
-        member = self._member
-        after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
-        after = replace(after, now=self._now)
-        shard = self._shard(target)
-        shard.hear(reports.heard(self.key, shard.learning_key) if shard.shares else ())
-        if after.failure is None and not after.paused:
-            if self._hosted.apart:
-                try:
-                    # Nothing is handed on before it is known that nothing fails.
-                    yield from list(self._epoch(shard, end))
-                    self.changes = self._reported(shard, reports)
-                except FAILURES as error:
-                    # As it was before the micro-batch, by what is written.
-                    self._state.places.pop((self.label, self.key), None)
-                    shard, after = self._shard(target), replace(after, failure=reason_of(error))
-            else:
-                yield from self._epoch(shard, end)
-                self.changes = self._reported(shard, reports)
-        elif target is not None or (after.paused and after.failure is None):
-            # Who rests keeps its clocks right, so that it knows the time when it goes on.
-            if after.failure is None:
-                yield from rejected_rows(self.key, self._delivery)
-                shard.pass_by(self._delivery.blocks, self._now)
-            self.changes = self._reported(shard, reports)
-        yield from shard.closing(self.key)
-        if after != self._before:
-            self.changes.append(after.as_update())
-        self.place = Place(shard, after)
-        self._note_watermark(shard)
-
-    def _reported(self, shard: Shard, reports: Reports) -> list[StateUpdate]:
-        """What is to be written once it is noted what the shard reports; a report changes what it knows."""
-        reports.note(ReportOf(self.label, self.key, shard.learning_key), shard.report())
-        return list(shard.snapshot_delta())
-
-    @property
-    def latency(self) -> LatencyUse:
-        """How long results of this micro-batch have waited."""
-        return self.place.shard.latency
-
-    def _shard(self, target: str | None) -> Shard:
-        return self._state.shard(self._member, self.label, target, self._hosted.folders_read)
-
-    def _epoch(self, shard: Shard, end: bool) -> Iterator[Emitted]:
-        yield from rejected_rows(self.key, self._delivery)
-        if self._delivery.blocks or self._now is None or end:
-            emissions = shard.epoch(self._delivery.blocks, self._now, end)
-        else:
-            emissions = shard.on_processing_time(self._now)
-        yield from shard.given(self.key, emissions)
-        for kind, table in shard.side_output.take_tables():
-            if kind == LATE:
-                shard.note_late(table)
-            yield Emitted(self.key, kind, rows=table)
-
-    def _note_watermark(self, shard: Shard) -> None:
-        """Leave word for who reads the next files."""
-        read = self._hosted.folders_read
-        if read is None or self.label != self._member.shards[0] or aggregate_of(self._member.plan) is None:
-            return
-        cuts = [one.header["cuts"] for one in self._delivery.blocks if one.header["cuts"] is not None]
-        if cuts:
-            # With another target it may want tuples.
-            read.note(self.key, max(cuts) + 1, None if aggregate_of(shard.plan) is None else shard.kernel.watermark)
-
-    def progress(self, load: ShardLoad) -> QueryProgress:
-        """How it does after the micro-batch."""
-        examples = examples_of(self._delivery, self._member)
-        status = self.place.status
-        return replace(
-            self.place.shard.progress(load, examples),
-            query=self.key if self._hosted.apart else "",
-            paused=status.paused,
-            failure=status.failure,
-        )

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
+from slackwater.runtime.spark.exchange.header import FAILED, UNCOUNTED, parse_header
 from slackwater.runtime.spark.exchange.packing import NOW, PASSED, TAPPED
-from slackwater.runtime.spark.exchange.shared import FAILED
-from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.state.emitters import Emitted
 from slackwater.runtime.spark.state.shard import Block
 
@@ -103,7 +102,7 @@ class Inbox:
             else:
                 lot = (readers, part)
                 if header is not None:
-                    told = json.loads(header)
+                    told = parse_header(header)
                     self._headers[lot] = _Header(told, told | UNCOUNTED, away)
                 if block is not None or partials is not None:
                     self._tuples[shard][lot] = _Tuples(block, partials)

@@ -53,19 +53,13 @@ class TaskLog:
         """The files of this task."""
         return MemoryStore() if self._folder is None else store_at(self._folder, self._share.folder)
 
-    def stores_before(self) -> list[Store]:
-        """The files of all tasks that ran the last micro-batch."""
+    def stores_before(self, above: bool = False) -> list[Store]:
+        """The files of all tasks that ran the last micro-batch; with `above`, also of those of a second stage."""
         if self._folder is None:
             return []
         tasks = self._before or self._share.tasks
-        return [store_at(self._folder, Share(task, tasks).folder) for task in range(tasks)]
-
-    def stores_above(self) -> list[Store]:
-        """Those of a second stage, which ran it as well."""
-        if self._folder is None:
-            return []
-        above, tasks = inside(self._folder, ABOVE), self._before or self._share.tasks
-        return [store_at(above, Share(task, tasks).folder) for task in range(tasks)]
+        folders = [self._folder, inside(self._folder, ABOVE)][: 1 + above]
+        return [store_at(folder, Share(task, tasks).folder) for folder in folders for task in range(tasks)]
 
     def look_back(self) -> None:
         """Find out with how many tasks the last micro-batch ran."""

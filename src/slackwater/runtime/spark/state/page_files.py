@@ -50,7 +50,7 @@ class MissingStateError(SlackwaterError):
 
 
 class Writer(NamedTuple):
-    """Who writes: the run of a streaming query, and the DataFrame in it."""
+    """The writer: the run of a streaming query, and the DataFrame in it."""
 
     run: str
     who: str
@@ -170,7 +170,7 @@ class PageFiles:
         return page
 
     def commit(self, mark: Mark, oldest: int, cold: bytes, hot: bytes) -> None:
-        """Write the pages of this micro-batch, and remove those that nobody can need any more."""
+        """Publish the pages of this micro-batch, and remove those that cannot be needed any more."""
         if self._is_new:
             self.oldest = self.micro_batch
         # The hot one first: the other one says that the micro-batch is done.

@@ -73,15 +73,11 @@ class Reports:
         if self._heard is None:
             self._heard = {}
             before = self._log.micro_batch - 1
-            stores = self._log.stores_before() if before >= 0 else []
-            stores += self._log.stores_above() if before >= 0 and self._above else []
-            if not self._log.own_store().far:
-                # Threads cost more than to read files that are near.
-                for store in stores:
-                    self._heard |= _read(store, before)
-                return self._heard
+            stores = self._log.stores_before(self._above) if before >= 0 else []
             with ThreadPoolExecutor(READING_AT_ONCE) as pool:
-                for found in pool.map(lambda one: _read(one, before), stores):
+                # Threads cost more than to read files that are near.
+                read = pool.map if self._log.own_store().far else map
+                for found in read(lambda one: _read(one, before), stores):
                     self._heard |= found
         return self._heard
 
