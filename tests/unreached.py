@@ -111,7 +111,8 @@ def lines_run_by_public_calls(folder: Path) -> dict[str, set[int]]:
     (folder / "spark-defaults.conf").write_text("spark.python.worker.reuse false\n")
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "SPARK_CONF_DIR": str(folder)}
     coverage = [sys.executable, "-m", "coverage"]
-    tests = [*coverage, "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", *PUBLIC_CALLS]
+    pytest = ["pytest", "-q", "-n", "2", "--dist", "loadgroup", *PUBLIC_CALLS]
+    tests = [*coverage, "run", f"--rcfile={settings}", "-m", *pytest]
     subprocess.run(tests, cwd=ROOT, env=environment, check=False)
     subprocess.run([*coverage, "combine", "-q", f"--rcfile={settings}"], cwd=ROOT, check=True)
     from coverage import CoverageData
