@@ -57,6 +57,11 @@ class Selection(NamedTuple):
         """
         return cls(number // FLAGS, number % FLAGS)
 
+    @property
+    def mask(self) -> np.int64:
+        """A word with this flag alone."""
+        return np.uint64(1 << self.bit).view(np.int64)
+
 
 class Held(NamedTuple):
     """The log as compiled code sees it: references in order."""
@@ -216,16 +221,16 @@ class OrderedLog:
     def clear_flag(self, selection: Selection) -> None:
         """No query has this selection any more, or not yet."""
         flags = self.held.flags[selection.word]
-        if np.any(flags & _mask(selection)):
-            flags &= ~_mask(selection)
+        if np.any(flags & selection.mask):
+            flags &= ~selection.mask
             self._write_anew()
 
     def copy_flag(self, source: Selection, target: Selection, newer_than: int) -> None:
         """What the source flags among the tuples newer than a cursor is flagged by the target, and nothing else."""
         self.clear_flag(target)
-        flagged = (self.held.flags[source.word] & _mask(source) != 0) & (self.held.ts > newer_than)
+        flagged = (self.held.flags[source.word] & source.mask != 0) & (self.held.ts > newer_than)
         if flagged.any():
-            self.held.flags[target.word, flagged] |= _mask(target)
+            self.held.flags[target.word, flagged] |= target.mask
             self._write_anew()
 
     # State.
@@ -275,10 +280,6 @@ class OrderedLog:
         everything = np.ones(len(self), np.bool_)
         self._release(everything)
         self.held, self._chunk = self.held.take(~everything), self._chunk[:0]
-
-
-def _mask(selection: Selection) -> np.int64:
-    return np.array([1], np.uint64).view(np.int64)[0] << np.int64(selection.bit)
 
 
 def waited_for(ts: Words, flags: Words, cursor: Words, number: Words) -> Flags:

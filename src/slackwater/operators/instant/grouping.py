@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from slackwater.core.batch import FIRST_COLUMN, TS, Floats, Words
+from slackwater.core.collections.numbering import Numbering
 from slackwater.core.jit import in_place
 from slackwater.core.schema import Field, Kind
 from slackwater.core.state import encode_json, state_update
@@ -29,7 +30,6 @@ from slackwater.operators.aggregate.panes import first_open
 from slackwater.operators.aggregate.partials import ROW, add, clear, program_for
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import GROUP_KEY, VALUE, Block, Mapper, block, empty, gathered
-from slackwater.operators.instant.numbering import Numbering
 from slackwater.operators.output import Output
 
 BOUNDS = 2
@@ -139,7 +139,7 @@ class Grouping:
         numbering, totals = Numbering(len(self._key_rows), nulls=True), self.totals()
         for given in blocks:
             if given.n:
-                totals.add(numbering.of(self._keys(given)), given, numbering.count)
+                totals.add(numbering.of(*self._keys(given)), given, numbering.count)
         return totals.block(numbering.keys, numbering.count)
 
     def totals(self) -> Totals:

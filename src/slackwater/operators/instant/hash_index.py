@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
+from slackwater.core.collections.numbering import NOBODY, Numbering
 from slackwater.core.jit import in_place
 from slackwater.operators.instant.blocks import Block
-from slackwater.operators.instant.numbering import NOBODY, Numbering
 
 FRESH = -2
 PORTION = 1 << 15
@@ -113,7 +113,7 @@ class Index:
     def __init__(self, keys: Block, numbering: Numbering | None = None) -> None:
         """`numbering`: the numbers that rows which are looked up carry; None: they carry none."""
         self._numbering = numbering or Numbering(keys.words.shape[0], nulls=False)
-        numbers = self._numbering.of(keys, adds=numbering is None)
+        numbers = self._numbering.of(*keys, adds=numbering is None)
         self._heads: Words = np.full(max(1, self._numbering.count), NOBODY, np.int64)
         self._links: Words = np.full(max(1, keys.n), NOBODY, np.int64)
         link_rows(numbers, self._heads, self._links)
@@ -122,7 +122,7 @@ class Index:
 
     def numbers(self, keys: Block) -> Words:
         """The numbers of rows that carry none."""
-        return self._numbering.of(keys, adds=False)
+        return self._numbering.of(*keys, adds=False)
 
     def pairs(self, numbers: Words) -> Iterator[tuple[Words, Words]]:
         """Rows with these numbers and rows of the index that have the same, side by side; valid until the next."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
+from slackwater.core.collections.numbering import Numbering
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.instant.blocks import Block, block
-from slackwater.operators.instant.numbering import Numbering
 
 CHUNK = 1 << 15
 """Tuples in a chunk: their columns stay in the cache of a processor while a block of them is computed."""
@@ -62,7 +62,7 @@ class CarriedKey:
 
     def number(self, words: Words, columns: int) -> Words:
         """The numbers of tuples with these columns."""
-        return self.numbering.of(self._keys_of(block(np.ascontiguousarray(words[:columns]))))
+        return self.numbering.of(*self._keys_of(block(np.ascontiguousarray(words[:columns]))))
 
     def begin(self) -> None:
         """Forget all numbers."""

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slackwater.core.collections.numbering import NOBODY, Numbering
 from slackwater.core.time import SECOND
 from slackwater.expressions.relational import Given, Join, Project, Relation, Scan, Select, scans
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.blocks import JOIN_KEY, Block, Mapper, gathered
 from slackwater.operators.instant.fragments import reading
-from slackwater.operators.instant.numbering import NOBODY, Numbering
 from slackwater.operators.instant.row_engine import Instant, compiled_rows
 from slackwater.operators.instant.store import WindowStore
 
@@ -96,7 +96,7 @@ class _Counting:
         for side, rows in enumerate((left, right)):
             columns = join.inputs[side].columns
             keys = Mapper([pair[side] for pair in join.keys], JOIN_KEY, columns, self._context.encode_text)
-            numbers = numbering.of(keys(rows))
+            numbers = numbering.of(*keys(rows))
             counts.append(np.bincount(numbers[numbers != NOBODY], minlength=numbering.count))
         size = min(map(len, counts))
         pairs = int((counts[0][:size] * counts[1][:size]).sum())

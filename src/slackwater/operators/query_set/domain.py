@@ -34,7 +34,7 @@ from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.query_kernel import MakeRelease
-from slackwater.operators.query_set.flags import NOBODY, bit_of, flag, flagged_places
+from slackwater.operators.query_set.flags import NOBODY, flag, flagged_places
 from slackwater.operators.query_set.layout_migration import LayoutMigration
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.pane_groups import PaneGroup
@@ -206,7 +206,7 @@ class Domain:
     def _unflagged(self, words: Words, number: int) -> Words:
         changed = words.copy()
         selection = Selection.numbered(number)
-        changed[self.plan.width + selection.word] &= ~np.int64(bit_of(selection.bit))
+        changed[self.plan.width + selection.word] &= ~selection.mask
         return changed
 
     def _unselect(self, member: Member) -> None:
@@ -331,8 +331,7 @@ class Domain:
 
     def _flagged(self, batch: Batch, number: int) -> Flags:
         selection = Selection.numbered(number)
-        flagged: Flags = (batch.words[self.plan.width + selection.word] >> selection.bit) & 1 == 1
-        return flagged
+        return np.not_equal(batch.words[self.plan.width + selection.word] & selection.mask, 0)
 
     def _places(self, batch: Batch, number: int) -> Words:
         """Where the tuples stand that a selection flags."""

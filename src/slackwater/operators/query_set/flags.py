@@ -14,11 +14,6 @@ NOBODY = NO_FILTER - 1
 """In place of a filter: no tuple is wanted."""
 
 
-def bit_of(bit: int) -> int:
-    """One bit of a word, as a signed number."""
-    return 1 << bit if bit < FLAGS - 1 else -(1 << bit)
-
-
 @in_place
 def flag(stream: Words, passes: Flags, passed: Words, filters: Words, flags: Words) -> None:
     """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from slackwater.core.batch import TS, Floats, Words
-from slackwater.core.collections.hash_table import mix
+from slackwater.core.collections.bisection import first_where
 from slackwater.core.collections.records import FIRST_FIELD, NONE, give_back, take_free
 from slackwater.core.jit import in_place, inner
 from slackwater.operators.aggregate.partials import add, combine
@@ -69,9 +69,7 @@ class Fragments(NamedTuple):
     order: Words
     """Fragments by the beginning of their panes."""
     masks: Words
-    """Per signature, the flags in it."""
-    buckets: Words
-    """Signatures, by the hash of their flags."""
+    """Flags by the number of their signature, one a column."""
     newest: Words
     """Per signature, the fragment that was used last."""
     needed: Words
@@ -96,76 +94,19 @@ class Arrivals(NamedTuple):
 @inner
 def has_flag(f: Fragments, s: int, reader: Words) -> bool:
     """Whether a query wants the tuples of a signature."""
-    return (f.masks[s, reader[FLAG_WORD]] >> reader[FLAG_BIT]) & 1 == 1
-
-
-@in_place
-def sign(
-    words: Words, first_row: int, mask: Words, f: Fragments, begin: int, at: Words, signature: Words, found: int
-) -> tuple[int, int]:
-    """Find the signature of every tuple that somebody wants; returns how far it came before there was no room for
-    another signature, and how many tuples were found."""
-    width, slots = len(mask), len(f.buckets)
-    for i in range(begin, words.shape[1]):
-        h, wanted = 0, 0
-        for w in range(width):
-            flags = words[first_row + w, i] & mask[w]
-            wanted |= flags
-            h = mix(h ^ flags)
-        if wanted == 0:
-            continue
-        b = h & (slots - 1)
-        s = f.buckets[b]
-        while s != NONE and not has_mask(f, s, words, first_row, mask, i):
-            b = (b + 1) & (slots - 1)
-            s = f.buckets[b]
-        if s == NONE:
-            s = f.scalars[SIGNATURES]
-            if s == len(f.masks):
-                return i, found
-            for w in range(width):
-                f.masks[s, w] = words[first_row + w, i] & mask[w]
-            f.newest[s], f.needed[s] = NONE, -(2**62)
-            f.scalars[SIGNATURES] += 1
-            f.buckets[b] = s
-        at[found], signature[found] = i, s
-        found += 1
-    return words.shape[1], found
+    return (f.masks[reader[FLAG_WORD], s] >> reader[FLAG_BIT]) & 1 == 1
 
 
 @inner
-def has_mask(f: Fragments, s: int, words: Words, first_row: int, mask: Words, i: int) -> bool:
-    """Whether a signature is that of tuple i."""
-    w = 0
-    while w < len(mask) and f.masks[s, w] == words[first_row + w, i] & mask[w]:
-        w += 1
-    return w == len(mask)
-
-
-@in_place
-def hang_signatures(f: Fragments) -> None:
-    """Put all signatures into buckets that are empty."""
-    for s in range(f.scalars[SIGNATURES]):
-        h = 0
-        for w in range(f.masks.shape[1]):
-            h = mix(h ^ f.masks[s, w])
-        b = h & (len(f.buckets) - 1)
-        while f.buckets[b] != NONE:
-            b = (b + 1) & (len(f.buckets) - 1)
-        f.buckets[b] = s
+def begins_from(f: Fragments, place: int, time: int, unused: int) -> bool:
+    """Whether the fragment at a place in order begins at this time or later."""
+    return f.records[f.order[place], START] >= time
 
 
 @inner
 def first_from(f: Fragments, time: int) -> int:
     """The place in order of the first fragment that begins at this time or later."""
-    low, high = 0, f.scalars[FRAGMENTS]
-    while low < high:
-        middle = (low + high) // 2
-        if f.records[f.order[middle], START] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_where(begins_from, f, time, 0, 0, f.scalars[FRAGMENTS])
 
 
 @inner

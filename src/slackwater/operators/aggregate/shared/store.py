@@ -11,7 +11,7 @@ panes of the old length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple
@@ -19,10 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
+from slackwater.core.collections.numbering import Numbering
 from slackwater.core.collections.records import NONE, grown, table
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.sharing.log import Selection
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.panes import first_open, panes
@@ -31,8 +33,6 @@ from slackwater.operators.aggregate.shared import fragments as fr
 from slackwater.operators.aggregate.tables import GrowingTables
 
 NAMESPACE = "panes"
-FLAGS = 64
-"""Flags in a word."""
 SMALLEST = 64
 MOST_LINES = 1 << 17
 
@@ -89,7 +89,7 @@ class PaneReader:
 
     def as_words(self) -> list[int]:
         """As compiled code sees it."""
-        return [self.range, self.slide, self.flag // FLAGS, self.flag % FLAGS, self.next]
+        return [self.range, self.slide, *Selection.numbered(self.flag), self.next]
 
 
 class PaneStore:
@@ -103,13 +103,15 @@ class PaneStore:
 
     def clear(self) -> None:
         """Hold nothing: what there is will be restored."""
-        spec, flags = self.spec, self._words
+        spec = self.spec
         self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, ())
+        self._signatures = Numbering(self._words, nulls=True)
+        nothing = np.zeros(0, np.int64)
         self._fragments = fr.Fragments(
-            table(SMALLEST, fr.FRAGMENT_FIELDS), np.zeros(SMALLEST, np.int64), np.zeros((SMALLEST, flags), np.int64),
-            np.full(4 * SMALLEST, NONE), np.full(SMALLEST, NONE), np.full(SMALLEST, BEFORE_ALL),
+            table(SMALLEST, fr.FRAGMENT_FIELDS), np.zeros(SMALLEST, np.int64), self._signatures.known, nothing, nothing,
             np.zeros(fr.FRAGMENT_SCALARS, np.int64),
         )  # fmt: skip
+        self._fit_signatures()
         self._persisted: set[str] = set()
         self._at = self._signature = np.zeros(0, np.int64)
         self._taken = 0
@@ -137,46 +139,47 @@ class PaneStore:
 
     def relay(self, flags: int) -> None:
         """A tuple has so many words of flags from now on."""
-        f = self._fragments
-        wider = np.zeros((len(f.masks), flags), np.int64)
-        wider[:, : f.masks.shape[1]] = f.masks
+        before = self._signatures.keys
         self._words = flags
-        self._fragments = f._replace(masks=wider)
-        self._hash_again()
+        self._sign_again(np.vstack((before, np.zeros((flags - len(before), before.shape[1]), np.int64))))
 
     def clear_flag(self, flag: int) -> None:
         """No query has this flag any more, or not yet."""
-        self._change_flags(lambda masks: _set(masks, flag, np.zeros(len(masks), np.bool_)))
+        self._change_flag(flag, np.zeros(self._signatures.count, np.bool_))
 
     def copy_flag(self, source: int, target: int) -> None:
         """Whatever has the flag of the source has that of the target, and nothing else has."""
-        self._change_flags(lambda masks: _set(masks, target, (masks[:, source // FLAGS] >> source % FLAGS) & 1 == 1))
+        self._change_flag(target, _has(source, self._signatures.keys))
 
-    def _change_flags(self, change: Callable[[Words], None]) -> None:
-        f = self._fragments
-        before = f.masks.copy()
-        change(f.masks)
-        changed = np.any(before != f.masks, axis=1)
-        order = self._order
+    def _change_flag(self, flag: int, on: Flags) -> None:
+        """Signatures have a flag from now on, or do not have it."""
+        f, order = self._fragments, self._order
+        masks, changed = self._signatures.keys.copy(), on != _has(flag, self._signatures.keys)
+        selection = Selection.numbered(flag)
+        masks[selection.word, changed] ^= selection.mask
         f.records[order, fr.DIRTY] |= changed[f.records[order, fr.SIGNATURE]]
-        self._hash_again()
+        self._sign_again(masks)
 
-    def _hash_again(self) -> None:
-        """Signatures are found by their flags as they are now; those without a fragment are forgotten."""
+    def _sign_again(self, masks: Words) -> None:
+        """Signatures have these flags, and those without a fragment are forgotten."""
         f, order = self._fragments, self._order
         used, place = np.unique(f.records[order, fr.SIGNATURE], return_inverse=True)
-        size = SMALLEST
-        while size < 2 * len(used):
-            size *= 2
-        masks, needed = np.zeros((size, self._words), np.int64), np.full(size, BEFORE_ALL)
-        masks[: len(used)], needed[: len(used)] = f.masks[used], f.needed[used]
-        f.records[order, fr.SIGNATURE] = place
-        f.scalars[fr.SIGNATURES] = len(used)
-        self._fragments = f._replace(
-            masks=masks, needed=needed, newest=np.full(size, NONE), buckets=np.full(4 * size, NONE)
-        )
-        # Two that have become equal stay apart; new tuples go to the first.
-        fr.hang_signatures(self._fragments)
+        self._signatures = Numbering(self._words, nulls=True)
+        numbers = self._signatures.of(np.ascontiguousarray(masks[:, used]))
+        f.records[order, fr.SIGNATURE] = numbers[place]
+        nothing = np.zeros(0, np.int64)
+        self._fragments = f._replace(newest=nothing, needed=nothing)
+        self._fit_signatures()
+        self._fragments.needed[numbers] = f.needed[used]
+
+    def _fit_signatures(self) -> None:
+        """Space for all signatures that have a number."""
+        f, known = self._fragments, self._signatures.known
+        more = known.shape[1] - len(f.newest)
+        if more:
+            newest, needed = np.append(f.newest, np.full(more, NONE)), np.append(f.needed, np.full(more, BEFORE_ALL))
+            self._fragments = f._replace(masks=known, newest=newest, needed=needed)
+        f.scalars[fr.SIGNATURES] = self._signatures.count
 
     @property
     def _order(self) -> Words:
@@ -188,34 +191,15 @@ class PaneStore:
 
     def begin(self, words: Words, first_flag: int) -> None:
         """Take a batch; its tuples go into panes by `advance`."""
-        n = words.shape[1]
-        at, signature = np.empty((2, n), np.int64)
-        mask = np.zeros(self._words, np.int64)
-        for one in self.readers:
-            mask[one.flag // FLAGS] |= _bit(one.flag % FLAGS)
-        come, found = 0, 0
-        while come < n:
-            come, found = fr.sign(words, first_flag, mask, self._fragments, come, at, signature, found)
-            if come < n:
-                self._more_signatures()
-        self._at, self._signature, self._taken = at[:found], signature[:found], 0
+        mask = np.zeros((self._words, 1), np.int64)
+        for selection in (Selection.numbered(one.flag) for one in self.readers):
+            mask[selection.word] |= selection.mask
+        flags = words[first_flag : first_flag + self._words] & mask
+        self._at = np.flatnonzero(flags.any(axis=0))
+        self._signature, self._taken = self._signatures.of(np.ascontiguousarray(flags[:, self._at])), 0
+        self._fit_signatures()
         self._new = st.Taken(words, words.view(np.float64), self._at, self._key_rows, self._at[:0])
-        self._reserve(found)
-
-    def _more_signatures(self) -> None:
-        f = self._fragments
-        size = 2 * len(f.masks)
-
-        def longer(old: Words, fill: int) -> Words:
-            new = np.full((size, *old.shape[1:]), fill, np.int64)
-            new[: len(old)] = old
-            return new
-
-        self._fragments = f._replace(
-            masks=longer(f.masks, 0), needed=longer(f.needed, BEFORE_ALL), newest=longer(f.newest, NONE),
-            buckets=np.full(4 * size, NONE),
-        )  # fmt: skip
-        fr.hang_signatures(self._fragments)
+        self._reserve(len(self._at))
 
     def _reserve(self, tuples: int) -> None:
         """Make space for so many more partials, groups and fragments."""
@@ -264,7 +248,7 @@ class PaneStore:
         readers = np.array([one.as_words() for one in self.readers], np.int64).reshape(-1, fr.READER_FIELDS)
         used = fr.sweep(self._tables.now, self._fragments, readers)
         if self._fragments.scalars[fr.SIGNATURES] > 2 * used + SMALLEST:
-            self._hash_again()
+            self._sign_again(self._signatures.keys)
 
     def _by_reader(self, lines: Words, state: Words) -> list[ClosedLines | None]:
         order = np.argsort(lines[:, fr.OF_READER], kind="stable")
@@ -324,8 +308,8 @@ class PaneStore:
         t, f = self._tables.now, self._fragments
         at, of = np.empty((2, int(f.records[members, fr.PARTIALS].sum())), np.int64)
         fr.list_partials(t, f, members, at, of)
-        masks = f.masks[f.records[of, fr.SIGNATURE]]
-        columns = {"grain": f.records[of, fr.GRAIN]} | {f"f{w}": masks[:, w] for w in range(self._words)}
+        masks = f.masks[:, f.records[of, fr.SIGNATURE]]
+        columns = {"grain": f.records[of, fr.GRAIN]} | {f"f{w}": mask for w, mask in enumerate(masks)}
         columns |= {f"k{c}": t.groups[t.partials[at, st.GROUP], st.KEY + c] for c in range(self._tables.keys)}
         return encode_words(columns | {f"s{c}": t.partials[at, st.OWN + c] for c in range(self._tables.width)})
 
@@ -345,9 +329,10 @@ class PaneStore:
     def _put_back(self, start: int, saved: dict[str, Words], flags: Sequence[tuple[int, int]]) -> None:
         count, t = len(saved["grain"]), self._tables
         words = np.zeros((self._words, count), np.int64)
-        for before, now in flags:
-            had = (saved[f"f{before // FLAGS}"] >> before % FLAGS) & 1 if f"f{before // FLAGS}" in saved else 0
-            words[now // FLAGS] |= had << now % FLAGS
+        before = np.stack([saved[f"f{w}"] for w in range(sum(name[0] == "f" for name in saved))])
+        for old, new in flags:
+            selection = Selection.numbered(new)
+            words[selection.word] |= np.where(_has(old, before), selection.mask, 0)
         kept = np.flatnonzero(np.any(words != 0, axis=0))
         self.begin(np.ascontiguousarray(words[:, kept]), 0)
         keys = np.array([saved[f"k{c}"][kept] for c in range(t.keys)], np.int64).reshape(t.keys, len(kept))
@@ -359,11 +344,9 @@ class PaneStore:
         )  # fmt: skip
 
 
-def _bit(bit: int) -> int:
-    """One bit of a word, as a signed number."""
-    return 1 << bit if bit < FLAGS - 1 else -(1 << bit)
-
-
-def _set(masks: Words, flag: int, on: Flags) -> None:
-    word, bit = flag // FLAGS, np.int64(_bit(flag % FLAGS))
-    masks[:, word] = np.where(on, masks[:, word] | bit, masks[:, word] & ~bit)
+def _has(flag: int, masks: Words) -> Flags:
+    """Which of some words of flags, one set a column, have this one."""
+    selection = Selection.numbered(flag)
+    if selection.word >= len(masks):
+        return np.zeros(masks.shape[1], np.bool_)
+    return np.not_equal(masks[selection.word] & selection.mask, 0)

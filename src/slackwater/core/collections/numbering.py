@@ -12,7 +12,6 @@ from slackwater.core.batch import Words
 from slackwater.core.collections.hash_table import mixed
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
-from slackwater.operators.instant.blocks import Block
 
 NOBODY = -1
 
@@ -89,36 +88,38 @@ class Numbering:
     """Numbers for the keys of rows.
 
     >>> numbering = Numbering(1, nulls=True)
-    >>> numbering.of(Block(np.array([[7, 5, 7]]), 3)).tolist(), numbering.keys.tolist()
+    >>> numbering.of(np.array([[7, 5, 7]])).tolist(), numbering.keys.tolist()
     ([0, 1, 0], [[7, 5]])
     """
 
     def __init__(self, keys: int, nulls: bool) -> None:
         self._nulls = nulls
-        self._known: Words = np.zeros((keys, 256), np.int64)
+        self.known: Words = np.zeros((keys, 256), np.int64)
+        """The keys by their numbers, and room for more; whoever changes them numbers all anew."""
         self._slots: Words = np.full(512, NOBODY, np.int64)
         self.count = 0
 
     @property
     def keys(self) -> Words:
         """The keys, in the order of their numbers."""
-        return self._known[:, : self.count]
+        return self.known[:, : self.count]
 
-    def of(self, keys: Block, adds: bool = True) -> Words:
-        """The number of each row; unless `adds` is set, keys that were never seen get none."""
-        numbers = np.empty(keys.n, np.int64)
-        done = 0
+    def of(self, keys: Words, rows: int | None = None, adds: bool = True) -> Words:
+        """The number of each row (or of so many rows), whose keys are a column; unless `adds` is set, keys that were
+        never seen get none."""
+        n, done = keys.shape[1] if rows is None else rows, 0
+        numbers = np.empty(n, np.int64)
         while True:
             done, self.count = number_rows(
-                keys.words, done, keys.n, self._slots, self._known, self.count, self._nulls, adds, numbers
+                keys, done, n, self._slots, self.known, self.count, self._nulls, adds, numbers
             )
-            if done == keys.n:
+            if done == n:
                 return numbers
             self._grow()
 
     def _grow(self) -> None:
-        lines, size = self._known.shape
+        lines, size = self.known.shape
         known = np.zeros((lines, 4 * size), np.int64)
         known[:, : self.count] = self.keys
-        self._known, self._slots = known, np.full(8 * size, NOBODY, np.int64)
-        place_again(self._known, self.count, self._slots)
+        self.known, self._slots = known, np.full(8 * size, NOBODY, np.int64)
+        place_again(self.known, self.count, self._slots)
