@@ -27,9 +27,8 @@ from functools import partial
 from typing import Any
 
 from slackwater.core.batch import Batch
-from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.count_windows import LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin

@@ -22,11 +22,9 @@ from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.count_windows import CountWindows, LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.having import Having
-from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from slackwater.core.batch import Batch
-from slackwater.operators.aggregate.count_windows import CountWindows
-from slackwater.operators.aggregate.landmark import NEVER, SATISFIED, LandmarkAggregate
+from slackwater.operators.aggregate.count_windows import NEVER, SATISFIED, CountWindows, LandmarkAggregate
 from tests.kit.oracle_aggregate import Answer, aggregate_of
 from tests.kit.oracle_release import Released, Tuple, tuples_of
 
@@ -29,7 +28,7 @@ def oracle_count_window_processing(spec: CountWindows, released: Iterable[Releas
     """The answer on a release sequence: late tuples are left out.
 
     >>> from slackwater.operators.aggregate.algebra import AggregateSpec
-    >>> from slackwater.operators.aggregate.row_aggregate import RowAggregate
+    >>> from slackwater.operators.aggregate.count_windows import RowAggregate
     >>> spec = RowAggregate(2, None, (), (AggregateSpec("COUNT"),), 2)
     >>> oracle_count_window_processing(spec, [Released(Tuple(0, t, (t, t)), 0, t) for t in (3, 5, 9)])
     {(3, (5, 0)): (2,), (9, (9, 0)): (1,)}

@@ -9,9 +9,8 @@ from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.count_windows import LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.pipeline import Epochs
 from tests.effort import tried
 from tests.kit import laws

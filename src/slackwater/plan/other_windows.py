@@ -7,9 +7,8 @@ from slackwater.core.options import Options
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef, follows_rates
 from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.aggregate.landmark import NEVER, LandmarkAggregate
+from slackwater.operators.aggregate.count_windows import NEVER, LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.join.count_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate

@@ -5,7 +5,8 @@ again, they are counted out to their group: how many there are, which different 
 So a slide costs by what came and went, not by what the window holds.
 
 Invariant: a group knows exactly the values of its partials inside the window, nulls left out. Values are compared as
-words, so a float is one of the same order: -0.0 is 0.0, all NaN are one and the largest.
+words, so a float is one of the same order: -0.0 is 0.0, all NaN are one and the largest. Where different values are
+counted, one that stands inside the window has one record with its times for every group and argument.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.core.batch import Words
-from slackwater.core.collections.records import NONE, give_back, take_free
+from slackwater.core.collections.hash_table import mixed
+from slackwater.core.collections.records import FIRST_FIELD, NONE, find, give_back, hang, take_free, unhang
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.aggregate.distinct_values import one_less, one_more
 from slackwater.operators.aggregate.near_rank import (
     BEGIN,
     BELOW,
@@ -34,8 +35,10 @@ from slackwater.operators.aggregate.near_rank import (
 from slackwater.operators.aggregate.state import (
     BLOCK,
     BLOCKS,
+    DIFFERENT,
     FILLED,
     FREE_BLOCK,
+    FREE_DIFFERENT,
     GROUP,
     LINK,
     NEWEST,
@@ -46,6 +49,64 @@ from slackwater.operators.aggregate.state import (
     WORD,
     Tables,
 )
+
+# A value: whose it is, itself, and how many of it there are; 0 in a free record.
+OWNER, VALUE, TIMES = range(FIRST_FIELD, FIRST_FIELD + 3)
+DIFFERENT_WORDS = FIRST_FIELD + 3
+ONLY_LINE = 0
+
+
+@inner
+def bucket_of(t: Tables, owner: int, value: int) -> int:
+    """Where a value of a group belongs."""
+    return mixed(owner, value) & (len(t.different) - 1)
+
+
+@inner
+def is_value(t: Tables, r: int, owner: int, value: int, unused: int) -> bool:
+    """Whether a record is that of a value of a group."""
+    return t.different[r, OWNER] == owner and t.different[r, VALUE] == value
+
+
+@inner
+def find_value(t: Tables, owner: int, value: int) -> int:
+    """The record of a value of a group, or NONE."""
+    return find(is_value, t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), t, owner, value, 0)
+
+
+@inner
+def one_more(t: Tables, owner: int, value: int) -> bool:
+    """A value comes; returns whether its group had none of it."""
+    r = find_value(t, owner, value)
+    if r != NONE:
+        t.different[r, TIMES] += 1
+        return False
+    r = take_free(t.different, t.scalars, FREE_DIFFERENT, DIFFERENT)
+    t.different[r, OWNER], t.different[r, VALUE], t.different[r, TIMES] = owner, value, 1
+    hang(t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), r)
+    return True
+
+
+@inner
+def one_less(t: Tables, owner: int, value: int) -> bool:
+    """A value goes; returns whether it was the last of its kind in its group."""
+    r = find_value(t, owner, value)
+    t.different[r, TIMES] -= 1
+    if t.different[r, TIMES] > 0:
+        return False
+    unhang(t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), r)
+    give_back(t.different, t.scalars, FREE_DIFFERENT, DIFFERENT, r)
+    return True
+
+
+@in_place
+def hang_different(t: Tables) -> None:
+    """Put all records into buckets that are empty."""
+    for r in range(len(t.different)):
+        if t.different[r, TIMES] > 0:
+            b = bucket_of(t, t.different[r, OWNER], t.different[r, VALUE])
+            hang(t.different, t.different_buckets, ONLY_LINE, b, r)
+
 
 # Columns of an argument: whether it is a float, whether its different values are counted, where in its line a group has
 # how many values it has, and behind that how many different ones.

@@ -8,8 +8,8 @@ References: 004 §2.1.2, §3.1 (Example 3.1.1), §4.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,14 +23,15 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
-from slackwater.operators.aggregate.answers import NEAR_COLUMNS, asked_of, log_for, summaries
+from slackwater.operators.aggregate.answers import NEAR_COLUMNS, NOTHING_NEAR, asked_of, log_for, summaries
 from slackwater.operators.aggregate.description import describe_aggregate, moving
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.pane_partials import KEY, combine_all
 from slackwater.operators.aggregate.panes import Panes, first_open, last_pane, panes
 from slackwater.operators.aggregate.partials import program_for
-from slackwater.operators.aggregate.shared.operator import PaneReadingOperator
+from slackwater.operators.aggregate.shared.fragments import OF_KEY as OF_SHARED_KEY
+from slackwater.operators.aggregate.shared.store import ClosedLines, PaneReader
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
 from slackwater.operators.aggregate.window_loop import (
     CLOSED_ALL,
@@ -152,16 +153,88 @@ class WindowAggregate(OperatorSpec):
         return operator if self.having is None else HavingOperator(operator, self.having, context)
 
 
-class AggregateOperator(Operator):
-    """The mutable half of `WindowAggregate`: runs in, closed windows out."""
+class _Answering(Operator):
+    """Emits closed windows, and notes what their answers leave behind."""
 
     spec: WindowAggregate
 
+    def __init__(self, spec: WindowAggregate) -> None:
+        self.spec = spec
+        self._answers: AnswerLog | None = None
+
+    @property
+    def watched(self) -> Watched:
+        return self.spec.watched
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        self._answers = log_for(self.spec.aggregates, bound)
+        return self._answers
+
+    def _closed(
+        self, window: Words, keys: Words, values: list[Words], by: Words, aggregates: Sequence[AggregateSpec],
+        layout: Layout, state: Words, near: Floats,
+    ) -> Output:  # fmt: skip
+        """Lines of windows with these numbers and keys; `values` of these aggregates were made of `state`."""
+        spec, start = self.spec, window * self.spec.grid.slide
+        if self._answers is not None:
+            self._answers.note(window.copy(), keys.copy(), summaries(aggregates, layout, state, values, near))
+        # Views would keep whole buffers alive for as long as the results are.
+        columns = (start, start + spec.range, *(key.copy() for key in keys.T), *values)
+        return Output(columns[1], columns, by, None, len(window), at_watermark=True)
+
+
+class PaneReadingOperator(_Answering):
+    """The operator where somebody else keeps the panes, moves them on, and delivers what its windows came to.
+
+    What it emits for a run is what `AggregateOperator` emits for the same tuples, up to the rounding of float sums,
+    whose partials are added up in another order. Of its own it has the number of its next window, and nothing else.
+    """
+
+    def __init__(self, spec: WindowAggregate, reader: PaneReader) -> None:
+        super().__init__(spec)
+        self.reader = reader
+
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
+        delivered, self.reader.delivered = self.reader.delivered, []
+        for closed, by, clock, emit_time in delivered:
+            yield replace(self._output(closed, by), clock=clock, emit_time=emit_time)
+
+    def _output(self, closed: ClosedLines, by: Words) -> Output:
+        reader = self.reader
+        assert reader.store is not None, "it reads panes"
+        layout, values = reader.store.spec.layout, closed.values
+        if values is None:
+            values = [lower(one, layout, closed.state) for one in reader.aggregates]
+        window, keys = closed.lines[:, WINDOW], closed.lines[:, OF_SHARED_KEY:]
+        return self._closed(window, keys, values, by, reader.aggregates, layout, closed.state, NOTHING_NEAR)
+
+    @property
+    def state_rows(self) -> int:
+        """Partials that it still needs, whoever else needs them."""
+        return self.reader.held
+
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        """The same, with their words."""
+        held = self.reader.held
+        yield WindowContents(0, held, held * (len(self.spec.keys) + self.spec.layout.width))
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        return [state_update("aggregate", "next", encode_json({"next": self.reader.next}))]
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        for entry in entries:
+            if entry.key == "next" and entry.value is not None:
+                self.reader.next = decode_json(entry.value)["next"]
+
+
+class AggregateOperator(_Answering):
+    """The mutable half of `WindowAggregate`: runs in, closed windows out."""
+
     def __init__(self, spec: WindowAggregate, texts: TextTable | None = None) -> None:
-        self.spec, self._texts = spec, texts
+        super().__init__(spec)
+        self._texts = texts
         self._key_rows = np.array(spec.keys, np.int64)
         self._persisted: dict[tuple[str, str], bytes] = {}
-        self._answers: AnswerLog | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -171,14 +244,6 @@ class AggregateOperator(Operator):
         scalars = self._tables.scalars
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
-
-    @property
-    def watched(self) -> Watched:
-        return self.spec.watched
-
-    def answers_for(self, bound: float) -> AnswerLog | None:
-        self._answers = log_for(self.spec.aggregates, bound)
-        return self._answers
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
@@ -208,23 +273,10 @@ class AggregateOperator(Operator):
         combine_all(t.now, self.spec.grid, np.ascontiguousarray(partials), keys, state, state.view(np.float64))
 
     def _lowered(self, lines: Words, state: Words, near: Floats) -> Output:
-        spec = self.spec
-        start = lines[:, WINDOW] * spec.grid.slide
-        # Views would keep whole buffers alive for as long as the results are.
-        answers = iter(state[:, spec.layout.width :].T)
-        lowered = [next(answers).copy() if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates]
-        if self._answers is not None:
-            known = summaries(spec.aggregates, spec.layout, state, lowered, near)
-            self._answers.note(lines[:, WINDOW].copy(), lines[:, OF_KEY:].copy(), known)
-        keys = [lines[:, OF_KEY + c].copy() for c in range(len(spec.keys))]
-        return Output(
-            start + spec.range,
-            (start, start + spec.range, *keys, *lowered),
-            lines[:, EMITTED_BY].copy(),
-            None,
-            len(lines),
-            at_watermark=True,
-        )
+        aggregates, layout = self.spec.aggregates, self.spec.layout
+        answers, by = iter(state[:, layout.width :].T), lines[:, EMITTED_BY].copy()
+        values = [next(answers).copy() if one.holistic else lower(one, layout, state) for one in aggregates]
+        return self._closed(lines[:, WINDOW], lines[:, OF_KEY:], values, by, aggregates, layout, state, near)
 
     @property
     def state_rows(self) -> int:

@@ -19,12 +19,11 @@ from slackwater.core.jit import in_place
 from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
-from slackwater.operators.aggregate.pane_queue import add_to_pane
 from slackwater.operators.aggregate.panes import Panes, first_open, first_pane, last_pane
 from slackwater.operators.aggregate.partials import combine, program_for
 from slackwater.operators.aggregate.sliding import find_partial, group_of, new_partial
 from slackwater.operators.aggregate.tables import GrowingTables
-from slackwater.operators.aggregate.window_loop import put_into_pane
+from slackwater.operators.aggregate.window_loop import add_to_pane, put_into_pane
 
 if TYPE_CHECKING:
     from slackwater.operators.aggregate.operator import WindowAggregate

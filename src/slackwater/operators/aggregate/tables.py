@@ -17,11 +17,17 @@ from slackwater.core.collections.segments import segments, with_room
 from slackwater.core.jit import in_place
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec
-from slackwater.operators.aggregate.distinct_values import DIFFERENT_WORDS, hang_different
-from slackwater.operators.aggregate.holistic_values import DISTINCT, NEAR_AT, holistic_of, keep
+from slackwater.operators.aggregate.holistic_values import (
+    DIFFERENT_WORDS,
+    DISTINCT,
+    NEAR_AT,
+    hang_different,
+    holistic_of,
+    keep,
+)
 from slackwater.operators.aggregate.near_rank import ROOTS
-from slackwater.operators.aggregate.pane_queue import add_to_pane, pane_bucket
 from slackwater.operators.aggregate.sliding import group_bucket, group_of, new_partial, partial_bucket
+from slackwater.operators.aggregate.window_loop import add_to_pane, pane_bucket
 
 SMALLEST = 256
 

@@ -23,8 +23,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.sharing.clock_domain import Timeline
 from slackwater.disorder.sharing.cursor import CursorRelease, Passed, UnorderedSegment, Wanted
-from slackwater.operators.aggregate.shared.fragments import AT_END
-from slackwater.operators.aggregate.shared.operator import epochs_of
+from slackwater.operators.aggregate.shared.fragments import AT_END, BY_EPOCH
 from slackwater.operators.aggregate.shared.store import ClosedLines, Delivered, PaneReader, PaneStore
 from slackwater.operators.query_set.member import FAILED, RUNNING, Member
 
@@ -148,7 +147,7 @@ def _results(walker: _Walker, line: Timeline, closed: ClosedLines) -> Iterator[E
     """Emit closed windows, with when that was."""
     now, query = walker.now, walker.member.query
     assert now is not None, "it is on its way"
-    epoch, passed = epochs_of(closed), now.passed
+    epoch, passed = np.ascontiguousarray(closed.lines[:, BY_EPOCH]), now.passed
     at_end = epoch == AT_END
     clock, moment = passed.reached_before(line, np.where(at_end, passed.from_epoch, epoch))
     clock[at_end], moment[at_end] = now.run.max_ts, now.run.now
