@@ -22,7 +22,7 @@ BUDGETS = {
     "operators": 17_250,  # specs describe themselves, which came from plan; checkpoints of arrays cut them into blocks
     "page": 800,
     "plan": 7_050,
-    "published": 2_350,
+    "published": 3_150,
     "quality": 5_800,
     "runtime": 15_650,
     "sinks": 250,

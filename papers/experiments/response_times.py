@@ -23,11 +23,11 @@ from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.eager import ENTERS, LEAVES, Events
-from slackwater.operators.in_order.join import OrderedJoin
-from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.output import Output
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
+from slackwater.published.in_order.join import OrderedJoin
+from slackwater.published.in_order.operator import OrderedOperator
 from slackwater.runtime.driver import Driver
 
 NO_GUARD = 2**62

@@ -18,8 +18,6 @@ from slackwater.core.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.in_order.join import OrderedJoin
-from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
@@ -27,6 +25,8 @@ from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowCon
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.sizes import weights_of
+from slackwater.published.in_order.join import OrderedJoin
+from slackwater.published.in_order.operator import OrderedOperator
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of
 from tests.kit.examples import EXAMPLES, KINDS

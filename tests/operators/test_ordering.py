@@ -15,13 +15,13 @@ from slackwater.core.quality import Recall
 from slackwater.core.results import FILTER, SYNC, Ordering
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
-from slackwater.operators.in_order.join import OrderedJoin
-from slackwater.operators.in_order.operator import OrderedOperator
-from slackwater.operators.in_order.tree import OrderedTree
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
+from slackwater.published.in_order.join import OrderedJoin
+from slackwater.published.in_order.operator import OrderedOperator
+from slackwater.published.in_order.tree import OrderedTree
 from slackwater.published.wjoin.spec import WJoin
 from tests.effort import tried
 from tests.kit import laws

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from slackwater.core.errors import UsageError
+from slackwater.core.results import SYNC
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.columnar import Coding
 from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.composed.registry import controller_of
 from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
-from slackwater.operators.in_order.build import IN_TURN, build_ordered, may_be_eager
+from slackwater.operators.join.algorithms import ORDERINGS
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.query_kernel import KernelTerms, MakeRelease, QueryKernel
 from slackwater.plan.ordering import check_in_epochs
@@ -47,8 +48,9 @@ def _built(
     if not epochs.each_tuple:
         check_in_epochs(plan.options)
     spec: OperatorSpec = plan.relation_to_stream or plan.operator
-    ordering = plan.ordering if may_be_eager(spec) and epochs.each_tuple else IN_TURN
-    operator = build_ordered(spec, BuildContext(Coding(codebook), codebook.table, panes), ordering)
+    build = ORDERINGS.find(plan.ordering.strategy if epochs.each_tuple else SYNC)
+    assert build is not None, "a plan has one of these strategies"
+    operator = build(spec, BuildContext(Coding(codebook), codebook.table, panes), plan.ordering)
     return spec, operator, controller_of(spec, operator, plan.quality, plan.options, plan.windows)
 
 

@@ -20,7 +20,7 @@ from slackwater.core.jit import in_place, inner
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import Condition, refine_listed_at
-from slackwater.operators.in_order.eager_probe import LEAST, Combining, Lines, N, combine, lines
+from slackwater.operators.join.eager_probe import LEAST, Combining, Lines, N, combine, lines
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PASSES_BY, PROBES, nothing_after, place_probe_insert
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import first_plan

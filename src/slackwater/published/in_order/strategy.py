@@ -1,4 +1,4 @@
-"""How much of the time goes into tuples that have to wait: what the Adaptive approach goes by.
+"""Which strategy is in force, and who decides: the query, or the load.
 
 The paper's c|w|λ1λ2 is the cost of a tuple of the fast stream, c|w|λ1, times its rate: the share of time that goes into
 tuples that wait for another stream. Both streams cost the same, so it is half of the whole load. In a join of m streams
@@ -7,7 +7,8 @@ other rates, and rate times cost is again the same for all; the tuples of all st
 (m-1)/m of the load. Nothing is configured: the load is what was spent, measured, against the time in which tuples
 arrived.
 
-Invariant: it goes by arrival times and by what it is told was spent, never by a clock; without both it knows nothing.
+Invariant: what is in force changes between two segments of arrivals only, and every change is counted. The load goes by
+arrival times and by what it is told was spent, never by a clock; without both it knows nothing.
 
 References: 000 §6 (steps 1 and 2), Eq. 1 and 7.
 """
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import Batch
-from slackwater.core.results import FILTER, SYNC
+from slackwater.core.results import ADAPTIVE, FILTER, SYNC, Ordering, OrderingSeen
 from slackwater.core.time import SECOND
 
 MEMORY = 20.0
@@ -110,3 +111,55 @@ class Load:
         self._arrived[:] = saved["arrived"]
         self._time, self._spent, self._seen = saved["time"], saved["spent"], saved["seen"]
         self._stayed, self._latest = saved["stayed"], saved["latest"]
+
+
+class Strategy:
+    """SYNC or FILTER, as asked for; where ADAPTIVE is, it begins with SYNC and goes by the load.
+
+    >>> strategy = Strategy(Ordering("filter"), streams=2)
+    >>> strategy.filters, strategy.switches
+    (True, 0)
+    """
+
+    def __init__(self, ordering: Ordering, streams: int) -> None:
+        self.ordering = ordering
+        self.in_force = FILTER if ordering.strategy == FILTER else SYNC
+        self.switches = 0
+        self.load = Load(streams, ordering.alpha)
+
+    @property
+    def filters(self) -> bool:
+        """Whether tuples are joined before their turn."""
+        return self.in_force == FILTER
+
+    def note_arrivals(self, batch: Batch) -> None:
+        """Tuples have arrived; the load is known only where their arrival times are."""
+        if batch.arrival_time is not None and len(batch):
+            self.load.arrived(batch, int(batch.arrival_time.max()))
+
+    def choose(self) -> None:
+        """Choose by the load, where it is to decide."""
+        if self.ordering.strategy == ADAPTIVE:
+            self.switch_to(self.load.choose(self.in_force))
+
+    def switch_to(self, strategy: str) -> None:
+        """From the next segment of arrivals on."""
+        self.switches += strategy != self.in_force
+        self.in_force = strategy
+
+    def seen(self, held: int, most: int) -> OrderingSeen:
+        """What is in force, with so many results held now, and at most."""
+        load = self.load
+        return OrderingSeen(
+            self.ordering.strategy, self.in_force, self.switches, held, most, load.waiting_share, load.rates,
+            load.seconds_per_tuple,
+        )  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        """For state."""
+        return {"in_force": self.in_force, "switches": self.switches, "load": self.load.as_json()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """The inverse of `as_json`."""
+        self.in_force, self.switches = saved["in_force"], saved["switches"]
+        self.load.restore(saved["load"])

@@ -16,11 +16,11 @@ from slackwater.core.batch import Batch
 from slackwater.core.results import Ordering, OrderingSeen
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.release.release import Release
-from slackwater.operators.in_order.join import OrderedJoin, OrderedNode
-from slackwater.operators.in_order.strategy import Strategy
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import TreeOperator
 from slackwater.operators.stages import Stages
+from slackwater.published.in_order.join import OrderedJoin, OrderedNode
+from slackwater.published.in_order.strategy import Strategy
 
 
 class OrderedTree(TreeOperator):

@@ -24,12 +24,12 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.synchronizer import separate, unite
 from slackwater.operators.contract import Operator
-from slackwater.operators.in_order.join import OrderedJoin, OrderedNode
-from slackwater.operators.in_order.strategy import Strategy
 from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.output import Output
 from slackwater.operators.stages import Stages, Tells
 from slackwater.operators.state_size import WindowContents
+from slackwater.published.in_order.join import OrderedJoin, OrderedNode
+from slackwater.published.in_order.strategy import Strategy
 
 PIECE = 2048
 """Events that are processed together: enough that the way costs little, few enough that results do not pile up."""

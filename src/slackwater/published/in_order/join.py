@@ -23,8 +23,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.eager import EagerSynchronizer, Events
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.synchronizer import Inflow, Synchronized
-from slackwater.operators.in_order.eager_probe import AHEAD, Lines, N, join_events, lines
-from slackwater.operators.in_order.hold import HoldBuffer, Made
+from slackwater.operators.join.eager_probe import AHEAD, Lines, N, join_events, lines
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import first_plan
@@ -34,6 +33,7 @@ from slackwater.operators.join.unordered_probe import reach_of
 from slackwater.operators.node import Node
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
+from slackwater.published.in_order.hold import HoldBuffer, Made
 
 FIRST_CAPACITY = 1 << 14
 """Lines that are made before they are held or emitted; one tuple's are never split."""
