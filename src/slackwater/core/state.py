@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,6 +160,24 @@ WINDOW = "window"
 def is_lasting(entry: StateUpdate) -> bool:
     """Whether an entry will probably stay as it is for long."""
     return entry.namespace.rpartition("/")[2] == WINDOW
+
+
+def under(part: str, entries: Iterable[StateUpdate]) -> Iterator[StateUpdate]:
+    """The entries of a part, by names that begin with the part's."""
+    return (StateUpdate(f"{part}/{one.namespace}", one.key, one.value) for one in entries)
+
+
+def by_part(entries: Iterable[StateUpdate]) -> defaultdict[str, list[StateUpdate]]:
+    """The inverse: entries by part, under their own names; a part without names is its own name.
+
+    >>> by_part([*under("release", [state_update("heap", "0", None)])])["release"][0].namespace
+    'heap'
+    """
+    parts: defaultdict[str, list[StateUpdate]] = defaultdict(list)
+    for one in entries:
+        part, _, namespace = one.namespace.partition("/")
+        parts[part].append(StateUpdate(namespace or part, one.key, one.value))
+    return parts
 
 
 def encode_json(value: dict[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import TS, Flags
-from slackwater.core.state import StateUpdate
+from slackwater.core.state import StateUpdate, by_part, under
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.synchronizer import Inflow, Synchronized
@@ -177,18 +177,14 @@ class GraphOperator(Operator, Stages):
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """The changes of every node, under its number."""
-        return [
-            replace(entry, namespace=f"{n}/{entry.namespace}")
-            for n, node in enumerate(self._nodes, 1)
-            for entry in node.snapshot_delta()
-        ]
+        return [one for n, node in enumerate(self._nodes, 1) for one in under(str(n), node.snapshot_delta())]
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
+        parts = by_part(entries)
         for n, node in enumerate(self._nodes, 1):
-            mine = [entry for entry in entries if entry.namespace.partition("/")[0] == str(n)]
-            if mine:
-                node.restore([replace(entry, namespace=entry.namespace.partition("/")[2]) for entry in mine])
+            if str(n) in parts:
+                node.restore(parts[str(n)])
 
 
 def segments(marks: Flags) -> list[tuple[int, int]]:

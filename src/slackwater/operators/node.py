@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from slackwater.core.batch import TS, Words
-from slackwater.core.state import StateUpdate
+from slackwater.core.state import StateUpdate, by_part, under
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.synchronizer import (
@@ -120,13 +120,13 @@ class Node:
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call."""
         yield from (replace(entry, namespace="release") for entry in self.synchronizer.snapshot_delta())
-        yield from (replace(entry, namespace=f"operator/{entry.namespace}") for entry in self.operator.snapshot_delta())
+        yield from under("operator", self.operator.snapshot_delta())
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
-        self.synchronizer.restore([entry for entry in entries if entry.namespace == "release"])
-        mine = [entry for entry in entries if entry.namespace != "release"]
-        self.operator.restore([replace(entry, namespace=entry.namespace.partition("/")[2]) for entry in mine])
+        parts = by_part(entries)
+        self.synchronizer.restore(parts["release"])
+        self.operator.restore(parts["operator"])
 
 
 def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Words, Words]:

@@ -11,7 +11,6 @@ release, in time, late, filtered, or rejected as too far ahead; `observe` counts
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,9 +31,11 @@ from slackwater.core.state import (
     Late,
     Observation,
     StateUpdate,
+    by_part,
     decode_json,
     encode_json,
     state_update,
+    under,
 )
 from slackwater.core.time import LONGEST
 from slackwater.core.trade_off import TradeOff
@@ -281,9 +282,7 @@ class QueryKernel:
         yield state_update(KERNEL, "responding", encode_json(self._responding.as_json()))
         yield from self.release.snapshot_delta()
         yield from self._learned.snapshot_delta()
-        yield from (
-            replace(entry, namespace=f"{OPERATOR}/{entry.namespace}") for entry in self._operator.snapshot_delta()
-        )
+        yield from under(OPERATOR, self._operator.snapshot_delta())
 
     def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over the state that an earlier kernel of the same spec persisted.
@@ -292,10 +291,7 @@ class QueryKernel:
         since then; it must have persisted everything of its own.
         """
         # Another version may have other namespaces; it is refused by its number.
-        parts: defaultdict[str, list[StateUpdate]] = defaultdict(list)
-        for entry in entries:
-            part, _, namespace = entry.namespace.partition("/")
-            parts[part].append(replace(entry, namespace=namespace or part))
+        parts = by_part(entries)
         before = self._restore_own(parts[KERNEL])
         self.release.restore(parts[RELEASE])
         self._learned.restore(parts, before, self.release)

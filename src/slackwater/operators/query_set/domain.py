@@ -167,7 +167,7 @@ class Domain:
         member.status, member.reason = FAILED, reason_of(error)
         self._unselect(member)
         self._leave_panes(member)
-        member.owed += [state_update(namespace, key, None) for namespace, key in sorted(member.keys)]
+        member.owed += [state_update(*place, None) for place in sorted(member.keys)]
         member.keys.clear()
 
     def grow(self, plan: DomainPlan) -> None:

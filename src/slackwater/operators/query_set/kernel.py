@@ -19,7 +19,17 @@ from dataclasses import dataclass, field, replace
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import UsageError
-from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update, updated
+from slackwater.core.state import (
+    Emission,
+    Observation,
+    StateUpdate,
+    by_part,
+    decode_json,
+    encode_json,
+    state_update,
+    under,
+    updated,
+)
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
@@ -79,7 +89,7 @@ class QuerySet:
             return
         if member.kept is None:
             raise UsageError(f"query {name}: this kernel remembers nothing; say what is persisted of it")
-        member.owed += list(self._said(member))
+        member.owed += self._said(member)
         kept = [StateUpdate(namespace, key, value) for (namespace, key), value in member.kept.items()]
         domain.rebuild(member, build, kept)
 
@@ -87,16 +97,13 @@ class QuerySet:
         """End a query; nothing more is emitted of it, and nothing persisted is left."""
         domain, member = self._find(name)
         domain.drop(name)
-        self._gone += [state_update(f"{QUERY}/{_quoted(name)}/{n}", key, None) for n, key in sorted(member.keys)]
+        self._gone += _of(QUERY, name, _dropped(member.keys))
         if not domain.members:
             del self.domains[domain.plan.key]
-            self._gone += [
-                state_update(f"{DOMAIN}/{_quoted(domain.plan.key)}/{n}", k, None) for n, k in sorted(domain.keys)
-            ]
+            self._gone += _of(DOMAIN, domain.plan.key, _dropped(domain.keys))
             unread = domain.log.close()
             for source in [source for source, pool in self.pools.items() if pool in unread]:
-                gone = self.pools.pop(source).gone()
-                self._gone += [replace(one, namespace=f"{SOURCE}/{_quoted(source)}/{one.namespace}") for one in gone]
+                self._gone += _of(SOURCE, source, self.pools.pop(source).gone())
 
     def pause(self, name: str) -> None:
         """Take nothing in for a query and emit nothing, until it is resumed."""
@@ -200,26 +207,20 @@ class QuerySet:
         yield from self._gone
         self._gone = []
         for source, of_source in tuples.items():
-            for entry in of_source:
-                yield replace(entry, namespace=f"{SOURCE}/{_quoted(source)}/{entry.namespace}")
+            yield from _of(SOURCE, source, of_source)
         for key, domain in self.domains.items():
-            for entry in domain.snapshot_delta():
-                _note(domain.keys, entry)
-                yield replace(entry, namespace=f"{DOMAIN}/{_quoted(key)}/{entry.namespace}")
+            shared = list(domain.snapshot_delta())
+            _note(domain.keys, shared)
+            yield from _of(DOMAIN, key, shared)
         for member in members:
             owed, member.owed = member.owed, []
-            for entry in [*owed, *(self._said(member) if member.status != FAILED else [])]:
-                yield replace(entry, namespace=f"{QUERY}/{_quoted(member.name)}/{entry.namespace}")
+            yield from _of(QUERY, member.name, [*owed, *(self._said(member) if member.status != FAILED else [])])
 
-    def _said(self, member: Member) -> Iterable[StateUpdate]:
+    def _said(self, member: Member) -> list[StateUpdate]:
         """What a query persists, remembered where that is asked for."""
-        for entry in member.query.snapshot_delta():
-            _note(member.keys, entry)
-            if member.kept is not None and entry.value is None:
-                member.kept.pop((entry.namespace, entry.key), None)
-            elif member.kept is not None and entry.value is not None:
-                member.kept[entry.namespace, entry.key] = entry.value
-            yield entry
+        entries = list(member.query.snapshot_delta())
+        self._remember(member, entries)
+        return entries
 
     def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over all state that an earlier kernel persisted; queries that were not there then begin now, and what
@@ -231,7 +232,7 @@ class QuerySet:
             (SOURCE, found.tuples, self.pools),
         ):
             for key in there.keys() - set(here):
-                self._gone += [state_update(f"{part}/{_quoted(key)}/{e.namespace}", e.key, None) for e in there[key]]
+                self._gone += _of(part, key, (replace(entry, value=None) for entry in there[key]))
         status = found.status or {}
         for name, before in status.items():
             if name in self.names:
@@ -242,8 +243,7 @@ class QuerySet:
         same = {key: domain.restore(found.shared.get(key, []), status, tuples) for key, domain in self.domains.items()}
         self._stay(same, tuples)
         for key, domain in self.domains.items():
-            for entry in found.shared.get(key, []):
-                _note(domain.keys, entry)
+            _note(domain.keys, found.shared.get(key, []))
 
     def catch_up(self, entries: Iterable[StateUpdate]) -> bool:
         """Take over what another kernel of the same queries has persisted or dropped since this one was up to date.
@@ -267,8 +267,7 @@ class QuerySet:
         same = {key: self.domains[key].catch_up(of, tuples) for key, of in found.shared.items()}
         self._stay(same, tuples)
         for key, shared in found.shared.items():
-            for entry in shared:
-                _note(self.domains[key].keys, entry)
+            _note(self.domains[key].keys, shared)
         return True
 
     def _restore_queries(self, found: _Persisted) -> None:
@@ -291,9 +290,13 @@ class QuerySet:
                 pool.stay_in(tuples[source])
 
     def _remember(self, member: Member, entries: list[StateUpdate]) -> None:
+        _note(member.keys, entries)
+        if member.kept is None:
+            return
         for entry in entries:
-            _note(member.keys, entry)
-            if member.kept is not None and entry.value is not None:
+            if entry.value is None:
+                member.kept.pop((entry.namespace, entry.key), None)
+            else:
                 member.kept[entry.namespace, entry.key] = entry.value
 
 
@@ -312,21 +315,19 @@ class _Persisted:
     @classmethod
     def among(cls, entries: Iterable[StateUpdate]) -> _Persisted:
         """Entries under their own names."""
-        found = cls()
-        part_of = {SOURCE: found.tuples, DOMAIN: found.shared, QUERY: found.own}
-        for entry in entries:
-            part, _, rest = entry.namespace.partition("/")
-            if part == SET:
-                reported = decode_json(entry.value or b"{}")
-                if reported["version"] != SET_VERSION:
-                    raise ValueError(
-                        f"this state has format {reported['version']}, and this version reads format {SET_VERSION}"
-                    )
-                found.status = {name: QueryStatus(**one) for name, one in reported["queries"].items()}
-                found.following = reported["next"]
-                continue
-            key, _, namespace = rest.partition("/")
-            part_of[part].setdefault(_unquoted(key), []).append(replace(entry, namespace=namespace))
+        parts = by_part(entries)
+        tuples, shared, own = (
+            {_unquoted(name): of for name, of in by_part(parts[part]).items()} for part in (SOURCE, DOMAIN, QUERY)
+        )
+        found = cls(tuples=tuples, shared=shared, own=own)
+        for entry in parts[SET]:
+            reported = decode_json(entry.value or b"{}")
+            if reported["version"] != SET_VERSION:
+                raise ValueError(
+                    f"this state has format {reported['version']}, and this version reads format {SET_VERSION}"
+                )
+            found.status = {name: QueryStatus(**one) for name, one in reported["queries"].items()}
+            found.following = reported["next"]
         return found
 
 
@@ -339,11 +340,18 @@ def _unquoted(name: str) -> str:
     return name.replace("%2F", "/").replace("%25", "%")
 
 
-def _note(keys: set[tuple[str, str]], entry: StateUpdate) -> None:
-    if entry.value is None:
-        keys.discard((entry.namespace, entry.key))
-    else:
-        keys.add((entry.namespace, entry.key))
+def _of(part: str, name: str, entries: Iterable[StateUpdate]) -> Iterator[StateUpdate]:
+    """What is persisted of a source, a domain or a query."""
+    return under(f"{part}/{_quoted(name)}", entries)
+
+
+def _dropped(keys: set[tuple[str, str]]) -> list[StateUpdate]:
+    return [state_update(namespace, key, None) for namespace, key in sorted(keys)]
+
+
+def _note(keys: set[tuple[str, str]], entries: Iterable[StateUpdate]) -> None:
+    for entry in entries:
+        (keys.discard if entry.value is None else keys.add)((entry.namespace, entry.key))
 
 
 __all__ = ["FAILED", "PAUSED", "RUNNING", "QuerySet", "QueryStatus"]
