@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import TS, Words
-from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import PANE, all_partials_of
 from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
-from slackwater.operators.state_size import WindowContents
 
 PARTIALS = -1
 """In place of an input: the words are partials of `pane_partials`."""
@@ -88,19 +86,6 @@ class HandingOperator(Operator):
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         if len(run):
             yield handed(run.words[TS], run.stream, run.words)
-
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
-        return iter(())
-
-    def snapshot_delta(self) -> list[StateUpdate]:
-        return []
-
-    def restore(self, entries: list[StateUpdate]) -> None:
-        """There is nothing to take over."""
 
 
 class PanePartialsOperator(HandingOperator):

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import FIRST_COLUMN
-from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, WithoutKey
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
-from slackwater.operators.state_size import WindowContents
 
 
 @dataclass(frozen=True)
@@ -64,18 +62,3 @@ class UnionOperator(Operator):
         if len(passing):
             columns = tuple(run.words[row, passing] for row in self.spec.rows_of_columns())
             yield Output(run.ts[passing], columns, passing, None, len(passing))
-
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
-        """Nothing is kept."""
-        yield from ()
-
-    def snapshot_delta(self) -> list[StateUpdate]:
-        """Nothing to persist."""
-        return []
-
-    def restore(self, entries: list[StateUpdate]) -> None:
-        """Nothing to take over."""

@@ -182,8 +182,13 @@ def test_what_only_a_dropped_domain_has_waited_for_goes_with_it() -> None:
 def test_a_reference_costs_34_bytes_and_a_tuple_its_words_and_16_more() -> None:
     tables = streams(44, 300)
     host = Host(planned({name: TEXTS[name] for name in ("ab", "bc")}, tables), tables, Epochs(), 60).run()
-    assert {domain.log.bytes_a_reference for domain in host.kernel.domains.values()} == {34}
-    by_source = {source: pool.bytes_a_tuple - 8 * pool.words.shape[1] for source, pool in host.kernel.pools.items()}
+    for domain in host.kernel.domains.values():
+        held, chunk = domain.log.held, vars(domain.log)["_chunk"]
+        assert sum(one.itemsize for one in (held.ts, held.slot, held.stream, held.delay, *held.flags, chunk)) == 34
+    by_source = {}
+    for source, pool in host.kernel.pools.items():
+        beside = (vars(pool)[name] for name in ("_references", "_chunk", "_free", "_by_identity"))
+        by_source[source] = sum(one.itemsize for one in beside if one is not None)
     assert by_source == {"a": 12, "b": 16, "c": 12}
 
 

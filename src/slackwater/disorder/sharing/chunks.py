@@ -11,11 +11,20 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.state import StateUpdate, state_update
+from slackwater.core.batch import Words
+from slackwater.core.state import StateUpdate, decode_words, state_update
 
 Numbers = npt.NDArray[np.int32]
 FRESH = -1
 """In place of the number of a chunk: the line has to be written."""
+
+
+def read(entries: Iterable[StateUpdate]) -> tuple[list[dict[str, Words]], Numbers]:
+    """The columns of every persisted chunk, oldest first, and the number of the chunk of every line."""
+    there = [(int(one.key), decode_words(one.value)) for one in sorted(entries, key=_number) if one.value]
+    chunks = [columns for _, columns in there]
+    lengths = [len(next(iter(columns.values()))) for columns in chunks]
+    return chunks, np.repeat(np.array([number for number, _ in there], np.int32), np.array(lengths, np.int64))
 
 
 class Chunks:
@@ -56,3 +65,7 @@ class Chunks:
         entries = [state_update(self._namespace, str(one), None) for one in self._known]
         self._known = []
         return entries
+
+
+def _number(entry: StateUpdate) -> int:
+    return int(entry.key)

@@ -32,9 +32,9 @@ import numpy.typing as npt
 
 from slackwater.core.batch import ROW, Batch, Flags, Words
 from slackwater.core.jit import in_place
-from slackwater.core.state import StateUpdate, decode_words, encode_words
+from slackwater.core.state import StateUpdate, encode_words
 from slackwater.core.time import AFTER_ALL
-from slackwater.disorder.sharing.chunks import FRESH, Chunks, Numbers
+from slackwater.disorder.sharing.chunks import FRESH, Chunks, Numbers, read
 from slackwater.disorder.sharing.pool import Slots, TuplePool
 
 NAMESPACE = "log"
@@ -91,8 +91,7 @@ class References(NamedTuple):
     @classmethod
     def persisted(cls, entries: Sequence[StateUpdate], words: int) -> References:
         """What entries of state hold, with so many words of flags; some of it nobody waits for any more."""
-        there = [entry for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
-        chunks = [decode_words(entry.value) for entry in there if entry.value]
+        chunks, chunk = read(entries)
         nothing = np.zeros(0, np.int64)
         lines = [(one, np.zeros(len(one["row"]), np.int64)) for one in chunks]
         flags = [np.concatenate([nothing, *(one.get(f"f{w}", zero) for one, zero in lines)]) for w in range(words)]
@@ -100,8 +99,6 @@ class References(NamedTuple):
             np.concatenate([nothing, *(one[name].astype(np.int64) for one in chunks)])
             for name in ("stream", "row", "delay")
         )
-        numbers = np.array([int(entry.key) for entry in there], np.int32)
-        chunk = np.repeat(numbers, np.array([len(one["row"]) for one in chunks], np.int64))
         return cls(stream, identity, delay, np.stack(flags), chunk)
 
 
@@ -127,16 +124,11 @@ class OrderedLog:
         nothing = np.zeros(0, np.int64)
         self.held = Held(nothing, np.zeros(0, np.int32), np.zeros(0, np.int16), nothing, np.zeros((flags, 0), np.int64))
         self._chunk: Numbers = np.zeros(0, np.int32)
-        self._chunks = Chunks(NAMESPACE)
+        self.chunks = Chunks(NAMESPACE)
+        """The chunks in which references are persisted."""
 
     def __len__(self) -> int:
         return len(self.held.ts)
-
-    @property
-    def bytes_a_reference(self) -> int:
-        """What a reference to a tuple takes."""
-        lines = [self.held.ts, self.held.slot, self.held.stream, self.held.delay, *self.held.flags, self._chunk]
-        return sum(one.itemsize for one in lines)
 
     def lay_out(self, rows: Sequence[Sequence[int]]) -> None:
         """From now on tuples come with these rows of their sources; a stream keeps those that it had."""
@@ -241,7 +233,7 @@ class OrderedLog:
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """What came since the last call as a chunk of its own; a chunk of which nothing is left is dropped."""
-        return self._chunks.delta(self._chunk, self._encoded)
+        return self.chunks.delta(self._chunk, self._encoded)
 
     def _encoded(self, fresh: npt.NDArray[np.intp]) -> bytes:
         one = self.held.take(fresh)
@@ -252,28 +244,9 @@ class OrderedLog:
         columns: dict[str, Any] = {"row": identity, "stream": one.stream, "delay": one.delay}
         return encode_words(columns | {f"f{word}": flags for word, flags in enumerate(one.flags)})
 
-    def restore(
-        self,
-        keys: Sequence[str],
-        following: int,
-        tuples: Batch,
-        delay: Words,
-        cursors: dict[int, int],
-        chunk: Numbers | None = None,
-    ) -> None:
-        """Take over what was persisted in these chunks: tuples as they come now, in the order of `References`;
-        `cursors` and `chunk` as in `settle`. Without chunks they are persisted anew."""
-        self._chunks.take_over(keys, following)
-        self.settle(tuples, delay, cursors, chunk)
-
-    @property
-    def next_chunk(self) -> int:
-        """The number of the chunk that is persisted next."""
-        return self._chunks.next
-
     def persisted(self) -> list[StateUpdate]:
         """What is persisted of the references that are here, once all are."""
-        return self._chunks.persisted(self._chunk, self._encoded)
+        return self.chunks.persisted(self._chunk, self._encoded)
 
     def clear(self) -> None:
         """Refer to nothing: what there is will be restored."""

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.jit import in_place
-from slackwater.core.state import StateUpdate, decode_words, encode_words
-from slackwater.disorder.sharing.chunks import FRESH, Chunks, Numbers
+from slackwater.core.state import StateUpdate, encode_words
+from slackwater.disorder.sharing.chunks import FRESH, Chunks, Numbers, read
 
 NAMESPACE = "tuples"
 FIRST_CAPACITY = 1024
@@ -58,17 +58,11 @@ class TuplePool:
         self._readers = 0
         self._by_identity: Slots | None = None
         """All slots in use, by the identities of their tuples; None where there is only one reader."""
-        self._chunks = Chunks(NAMESPACE)
+        self.chunks = Chunks(NAMESPACE)
+        """The chunks in which tuples are persisted."""
 
     def __len__(self) -> int:
         return len(self._references) - self._free_slots
-
-    @property
-    def bytes_a_tuple(self) -> int:
-        """What a tuple takes, without the references to it."""
-        beside = [self._references, self._chunk, self._free]
-        beside += [] if self._by_identity is None else [self._by_identity]
-        return self.words.shape[1] * self.words.itemsize + sum(one.itemsize for one in beside)
 
     # Who reads it.
 
@@ -152,7 +146,7 @@ class TuplePool:
         live = np.flatnonzero(self._references)
         chunk = self._chunk[live]
 
-        entries = self._chunks.delta(chunk, lambda fresh: self._encoded(live[fresh]))
+        entries = self.chunks.delta(chunk, lambda fresh: self._encoded(live[fresh]))
         self._chunk[live] = chunk
         return entries
 
@@ -162,42 +156,25 @@ class TuplePool:
     def persisted(self) -> list[StateUpdate]:
         """What is persisted of the tuples that are here, once all are."""
         live = np.flatnonzero(self._references)
-        return self._chunks.persisted(self._chunk[live], lambda at: self._encoded(live[at]))
-
-    @property
-    def next_chunk(self) -> int:
-        """The number of the chunk that is persisted next."""
-        return self._chunks.next
-
-    def take_over(self, keys: Sequence[str], following: int) -> None:
-        """These chunks are persisted; what is held of them comes by references (`OrderedLog.restore`)."""
-        self._chunks.take_over(keys, following)
+        return self.chunks.persisted(self._chunk[live], lambda at: self._encoded(live[at]))
 
     def stay_in(self, persisted: PersistedTuples) -> None:
         """The tuples that are held are as they were persisted, and stay in their chunks."""
         live = np.flatnonzero(self._references)
         self._chunk[live] = persisted.chunk_of(self.words[live, ROW])
 
-    def gone(self) -> list[StateUpdate]:
-        """The updates that drop it all, once no query reads the source any more."""
-        return self._chunks.gone()
-
 
 class PersistedTuples:
     """The tuples of a source as an earlier kernel has persisted them, in the columns that it had."""
 
     def __init__(self, entries: Sequence[StateUpdate]) -> None:
-        there = [entry for entry in sorted(entries, key=lambda one: int(one.key)) if entry.value]
-        chunks = [decode_words(entry.value) for entry in there if entry.value]
-        count = sum(len(one["w0"]) for one in chunks)
-        self._words = np.zeros((max((len(one) for one in chunks), default=ROW + 1), count), np.int64)
+        chunks, self._chunk = read(entries)
+        self._words = np.zeros((max(map(len, chunks), default=ROW + 1), len(self._chunk)), np.int64)
         at = 0
         for one in chunks:
             for column in range(len(one)):
                 self._words[column, at : at + len(one["w0"])] = one[f"w{column}"]
             at += len(one["w0"])
-        numbers = np.array([int(entry.key) for entry in there], np.int32)
-        self._chunk = np.repeat(numbers, np.array([len(one["w0"]) for one in chunks], np.int64))
         # A tuple that got columns was written again: then the last word is right.
         self._order = np.argsort(self._words[ROW], kind="stable")
         self._identity = self._words[ROW, self._order]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,19 +33,17 @@ from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import (
     GROUP_KEY,
     JOIN_KEY,
-    VALUE,
     Block,
     Mapper,
     Sieve,
     gathered,
-    places_of,
     places_of_pair,
 )
 from slackwater.operators.instant.grouping import Grouping, KeptAggregate
 from slackwater.operators.instant.hash_index import Index, gather, keep_pairs, mark
 from slackwater.operators.instant.pruning import needed_of_inputs
 from slackwater.operators.instant.store import CarriedKey, WindowStore
-from slackwater.operators.instant.windows import Windows, window_under
+from slackwater.operators.instant.windows import Chain, Windows, window_under
 
 
 @dataclass(frozen=True)
@@ -165,23 +163,11 @@ class _ByRow(Node):
     """A selection or projection of what is below."""
 
     def __init__(self, relation: Select | Project, below: Node, context: BuildContext) -> None:
-        columns = relation.input.columns
         self.columns, self._below = len(relation.columns), below
-        self._step: Sieve | Mapper
-        if isinstance(relation, Select):
-            self._step = Sieve(relation.condition, places_of(columns), context.encode_text)
-        else:
-            self._step = Mapper(relation.expressions, VALUE, columns, context.encode_text)
+        self._step = Chain(replace(relation, input=Given(0, relation.input.columns)), context)
 
     def blocks(self, instant: Instant) -> Iterator[Block]:
-        for given in self._below.blocks(instant):
-            made = self._step(given)
-            if isinstance(made, Block):
-                yield made
-            elif made.all():
-                yield given
-            else:
-                yield given.taken(made)
+        return (self._step(given)[0] for given in self._below.blocks(instant))
 
     def about(self, instant: Instant) -> int:
         return self._below.about(instant)

@@ -359,7 +359,7 @@ class Domain:
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist of what is shared, since the last call."""
         log = self.log.snapshot_delta()
-        own = {"totals": self._totals, "begun": self._begun, "next": self.log.next_chunk} | self._layout()
+        own = {"totals": self._totals, "begun": self._begun, "next": self.log.chunks.next} | self._layout()
         yield state_update("domain", "own", encode_json(own))
         yield from self.clocks.snapshot_delta()
         yield from log
@@ -430,9 +430,9 @@ class Domain:
         of_streams = [tuples[source] for source in self.plan.sources]
         references = References.persisted(chunks, reported["flags"])
         held, delay, chunk = moves.referred(references, of_streams, reported["columns"])
-        self.log.restore(
-            [entry.key for entry in chunks], reported["next"], held, delay, self.cursors(), chunk if same else None
-        )
+        self.log.chunks.take_over((entry.key for entry in chunks), reported["next"])
+        # Without their chunks tuples are persisted anew.
+        self.log.settle(held, delay, self.cursors(), chunk if same else None)
         return same
 
     def _restore_selections(

@@ -103,7 +103,7 @@ class QuerySet:
             self._gone += _of(DOMAIN, domain.plan.key, _dropped(domain.keys))
             unread = domain.log.close()
             for source in [source for source, pool in self.pools.items() if pool in unread]:
-                self._gone += _of(SOURCE, source, self.pools.pop(source).gone())
+                self._gone += _of(SOURCE, source, self.pools.pop(source).chunks.gone())
 
     def pause(self, name: str) -> None:
         """Take nothing in for a query and emit nothing, until it is resumed."""
@@ -201,7 +201,7 @@ class QuerySet:
         members = [member for domain in self.domains.values() for member in domain.members.values()]
         status = {m.name: {"status": m.status, "reason": m.reason, "paused": m.paused} for m in members}
         tuples = {source: pool.snapshot_delta() for source, pool in self.pools.items()}
-        following = {source: pool.next_chunk for source, pool in self.pools.items()}
+        following = {source: pool.chunks.next for source, pool in self.pools.items()}
         own = {"version": SET_VERSION, "queries": status, "next": following}
         yield state_update(SET, "queries", encode_json(own))
         yield from self._gone
@@ -262,7 +262,7 @@ class QuerySet:
         self._restore_queries(found)
         before = {source: pool.persisted() for source, pool in self.pools.items()}
         now = {source: updated(of, found.tuples.get(source, [])) for source, of in before.items()}
-        following = {source: pool.next_chunk for source, pool in self.pools.items()} | found.following
+        following = {source: pool.chunks.next for source, pool in self.pools.items()} | found.following
         tuples = self._persisted_tuples(now, following)
         same = {key: self.domains[key].catch_up(of, tuples) for key, of in found.shared.items()}
         self._stay(same, tuples)
@@ -280,7 +280,7 @@ class QuerySet:
         self, tuples: Mapping[str, list[StateUpdate]], following: Mapping[str, int]
     ) -> dict[str, PersistedTuples]:
         for source, pool in self.pools.items():
-            pool.take_over([entry.key for entry in tuples.get(source, [])], following.get(source, 0))
+            pool.chunks.take_over((entry.key for entry in tuples.get(source, [])), following.get(source, 0))
         return {source: PersistedTuples(tuples.get(source, [])) for source in self.pools}
 
     def _stay(self, same: Mapping[str, bool], tuples: Mapping[str, PersistedTuples]) -> None:
