@@ -298,7 +298,7 @@ class AggregateOperator(_Answering):
         entries = [state_update("aggregate", "next", encode_json({"next": int(self._tables.scalars[st.NEXT])}))]
         for pane in sorted(touched):
             members = live[pane_of == pane]
-            entries.append(state_update("pane", str(pane), self._encode_partials(members)))
+            entries.append(state_update("pane", str(pane), encode_words(self._tables.encoded(members))))
             if self._tables.arguments:
                 entries.append(state_update("values", str(pane), self._encode_values(members)))
         gone = {place for place in self._persisted if int(place[1]) not in present}
@@ -314,12 +314,6 @@ class AggregateOperator(_Answering):
                 self._persisted.pop((entry.namespace, entry.key), None)
             else:
                 self._persisted[entry.namespace, entry.key] = entry.value
-
-    def _encode_partials(self, members: Words) -> bytes:
-        keys, width, t = self._tables.keys, self._tables.width, self._tables.now
-        group = t.partials[members, st.GROUP]
-        columns = {f"k{c}": t.groups[group, st.KEY + c] for c in range(keys)}
-        return encode_words(columns | {f"s{c}": t.partials[members, st.OWN + c] for c in range(width)})
 
     def _encode_values(self, members: Words) -> bytes:
         owner = np.empty(int(self._tables.scalars[st.VALUES_KEPT]), np.int64)
@@ -345,12 +339,8 @@ class AggregateOperator(_Answering):
 
     def _restore_pane(self, pane: int, partials: dict[str, Words], kept: dict[str, Words]) -> None:
         t = self._tables
-        count = len(partials["s0"])
+        keys, state = t.decoded(partials)
         owners = kept.get("owner", np.zeros(0, np.int64))
-        t.reserve(max(count, len(owners)))
-        keys = np.array([partials[f"k{c}"] for c in range(t.keys)], np.int64).reshape(t.keys, count)
-        state = np.stack([partials[f"s{c}"] for c in range(t.width)], axis=1)
+        t.reserve(max(len(state), len(owners)))
         held = np.array([kept[f"v{h}"] for h in range(t.arguments)], np.int64).reshape(t.arguments, len(owners))
-        put_back(
-            t.now, pane, keys, np.arange(t.keys), np.ascontiguousarray(state), owners, held, np.arange(t.arguments)
-        )
+        put_back(t.now, pane, keys, np.arange(t.keys), state, owners, held, np.arange(t.arguments))

@@ -82,6 +82,17 @@ class GrowingTables:
         records = (t.partials, st.PARTIALS), (t.blocks, st.BLOCKS), (t.different, st.DIFFERENT)
         return sum(int(used[count]) * table.shape[1] for table, count in records)
 
+    def encoded(self, partials: Words) -> dict[str, Words]:
+        """Columns of partials to persist: their keys, and their own states."""
+        t, group = self.now, self.now.partials[partials, st.GROUP]
+        columns = {f"k{c}": t.groups[group, st.KEY + c] for c in range(self.keys)}
+        return columns | {f"s{c}": t.partials[partials, st.OWN + c] for c in range(self.width)}
+
+    def decoded(self, saved: dict[str, Words]) -> tuple[Words, Words]:
+        """The inverse: keys, of shape (keys, partials), and states, of shape (partials, words)."""
+        keys = np.array([saved[f"k{c}"] for c in range(self.keys)], np.int64).reshape(self.keys, len(saved["s0"]))
+        return keys, np.ascontiguousarray(np.stack([saved[f"s{c}"] for c in range(self.width)], axis=1))
+
     def _too_small(self, records: Words, used: int, tuples: int) -> int:
         """0 if there is room, else the power of two to grow to."""
         size = len(records)

@@ -34,8 +34,7 @@ from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.query_kernel import MakeRelease
-from slackwater.operators.query_set.flags import NOBODY, flag, flagged_places
-from slackwater.operators.query_set.layout_migration import LayoutMigration
+from slackwater.operators.query_set.layout import NOBODY, LayoutMigration, flag, flagged_places
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.pane_groups import PaneGroup
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
@@ -418,18 +417,18 @@ class Domain:
             self._relay(self.plan.width, reported["flags"])
         same = self._is_as(reported)
         self._restore_panes([entry for entry in entries if entry.namespace == PANES], reported["queries"], known)
-        moves = LayoutMigration(moved, bits, reported["width"], self.plan.width, self._flags)
+        migration = LayoutMigration(moved, bits, reported["width"], self.plan.width, self._flags)
         others = ("domain", NAMESPACE, PANES)
         self.clocks.restore([entry for entry in entries if entry.namespace not in others])
         if not same:
-            self.clocks.relay(self.clocks.rows, moves.tuples)
+            self.clocks.relay(self.clocks.rows, migration.tuples)
         for name, member in self.members.items():
             if name not in known:
                 self._begin_here(member)
         chunks = [entry for entry in entries if entry.namespace == NAMESPACE]
         of_streams = [tuples[source] for source in self.plan.sources]
         references = References.persisted(chunks, reported["flags"])
-        held, delay, chunk = moves.referred(references, of_streams, reported["columns"])
+        held, delay, chunk = migration.referred(references, of_streams, reported["columns"])
         self.log.chunks.take_over((entry.key for entry in chunks), reported["next"])
         # Without their chunks tuples are persisted anew.
         self.log.settle(held, delay, self.cursors(), chunk if same else None)

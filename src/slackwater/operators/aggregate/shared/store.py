@@ -310,8 +310,7 @@ class PaneStore:
         fr.list_partials(t, f, members, at, of)
         masks = f.masks[:, f.records[of, fr.SIGNATURE]]
         columns = {"grain": f.records[of, fr.GRAIN]} | {f"f{w}": mask for w, mask in enumerate(masks)}
-        columns |= {f"k{c}": t.groups[t.partials[at, st.GROUP], st.KEY + c] for c in range(self._tables.keys)}
-        return encode_words(columns | {f"s{c}": t.partials[at, st.OWN + c] for c in range(self._tables.width)})
+        return encode_words(columns | self._tables.encoded(at))
 
     def restore(self, prefix: str, entries: Sequence[StateUpdate], flags: Sequence[tuple[int, int]]) -> None:
         """Take over panes that were persisted under a prefix; of each pair of flags, what had the first gets the
@@ -335,9 +334,7 @@ class PaneStore:
             words[selection.word] |= np.where(_has(old, before), selection.mask, 0)
         kept = np.flatnonzero(np.any(words != 0, axis=0))
         self.begin(np.ascontiguousarray(words[:, kept]), 0)
-        keys = np.array([saved[f"k{c}"][kept] for c in range(t.keys)], np.int64).reshape(t.keys, len(kept))
-        state = np.stack([saved[f"s{c}"][kept] for c in range(t.width)], axis=1)
-        state = np.ascontiguousarray(state)
+        keys, state = t.decoded({name: column[kept] for name, column in saved.items()})
         fr.put_back(
             t.now, self._fragments, start, saved["grain"][kept], self._signature, keys, np.arange(t.keys), state,
             state.view(np.float64),

@@ -1,9 +1,11 @@
-"""Tuples of a domain as an earlier kernel had them, laid out as they are now.
+"""How the tuples of a domain are laid out: flags behind the rows, and what a tuple of an earlier layout is now.
 
-Queries come and go between two runs, so a row of a stream may stand elsewhere now, and a selection may have another
-flag. What a query reads tells where: it had a row then and has one now.
+A flag is a bit for each selection, set where the tuple has passed the filter of its stream. Queries come and go between
+two runs, so a row of a stream may stand elsewhere now, and a selection may have another flag. What a query reads tells
+where: it had a row then and has one now.
 
-Invariant: rows move by stream, because each stream has its own. What nobody reads any more is left out.
+Invariant: what `Batch.passes` drops has no flag. Rows move by stream, because each stream has its own. What nobody
+reads any more is left out.
 """
 
 from __future__ import annotations
@@ -13,10 +15,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.core.batch import Batch, Words
+from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.jit import in_place
 from slackwater.disorder.sharing.chunks import Numbers
-from slackwater.disorder.sharing.log import References, Selection
+from slackwater.disorder.sharing.log import FLAGS, References, Selection
 from slackwater.disorder.sharing.pool import PersistedTuples
+from slackwater.operators.query_set.places import NO_FILTER
+
+NOBODY = NO_FILTER - 1
+"""In place of a filter: no tuple is wanted."""
+
+
+@in_place
+def flag(stream: Words, passes: Flags, passed: Words, filters: Words, flags: Words) -> None:
+    """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""
+    for number in range(len(filters)):
+        word, bit = number // FLAGS, number % FLAGS
+        for i in range(len(stream)):
+            chosen = filters[number, stream[i]] if passes[i] else NOBODY
+            if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
+                flags[word, i] |= 1 << bit
+
+
+@in_place
+def flagged_places(flags: Words, bit: int, places: Words) -> int:
+    """Write where the bit is set; returns how often."""
+    n = 0
+    for i in range(len(flags)):
+        places[n] = i
+        n += (flags[i] >> bit) & 1
+    return n
 
 
 @dataclass(frozen=True)
