@@ -20,8 +20,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.published.in_order.join import OrderedJoin
-from slackwater.published.in_order.operator import OrderedOperator
-from slackwater.published.in_order.tree import OrderedTree
+from slackwater.published.in_order.operator import OrderedOperator, OrderedTree
 from slackwater.published.wjoin.spec import WJoin
 from tests.effort import tried
 from tests.kit import laws

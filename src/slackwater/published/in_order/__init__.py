@@ -14,8 +14,7 @@ from slackwater.operators.join.algorithms import ORDERINGS
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.published.in_order.join import OrderedJoin
-from slackwater.published.in_order.operator import OrderedOperator
-from slackwater.published.in_order.tree import OrderedTree
+from slackwater.published.in_order.operator import OrderedOperator, OrderedTree
 
 
 @singledispatch
