@@ -28,7 +28,7 @@ from slackwater.disorder.release import state as st
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
 from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
-from slackwater.disorder.sharing.log import Held, OrderedLog, Selection
+from slackwater.disorder.sharing.log import OrderedLog, Selection
 from slackwater.disorder.sharing.run_order import New, Segment, View, fetch, gathered, order_run
 
 
@@ -128,7 +128,6 @@ class CursorRelease(Release):
                 yield self._as_they_came(batch, line, wanted.at[passed.first : passed.stop], walk.watermark, passed)
                 continue
             run = self._in_order(batch, line, wanted, walk, passed)
-            self._held -= len(run)
             if len(run):
                 yield run
         if end:
@@ -182,9 +181,7 @@ class CursorRelease(Release):
         follow_time(line, nothing.batch.ts, nothing.at, self.policy(), self._clock, self.view.stream, walk)
         if not self.waits:
             return self.nothing()
-        run = self._in_order(nothing.batch, line, nothing, walk, Passed(0, 0, 0, 1, cursor, 0, (0, 0)))
-        self._held -= len(run)
-        return run
+        return self._in_order(nothing.batch, line, nothing, walk, Passed(0, 0, 0, 1, cursor, 0, (0, 0)))
 
     def _arrived(self, batch: Batch, line: Timeline, at: Words) -> DelayObservations:
         at = at[line.behind[at] != st.UNTAUGHT]
@@ -203,18 +200,25 @@ class CursorRelease(Release):
         )
         return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
-    def _in_order(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, passed: Passed) -> OrderedBatch:
+    def _in_order(
+        self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, passed: Passed, ended: bool = False
+    ) -> OrderedBatch:
         """As `release_sorted`, for a segment of epochs and what follows the last of them."""
         first, stop, from_epoch, to_epoch, cursor, position, _ = passed
         held, bound = self.log.held, int(walk.watermark[to_epoch])
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
         highest = int(np.searchsorted(held.ts, bound, "right"))
         low, high = np.searchsorted(wanted.sorted_ts, [cursor, bound], "right")
-        space = highest - lowest + int(high - low) + stop - first
-        out = st.output_buffer(space, self.spec.rows)
         new = New(batch.stream, batch.words, wanted.at[first:stop], walk.late[first:stop], wanted.by_ts[low:high])
         segment = Segment(lowest, highest, *self.selection, from_epoch, to_epoch, position)
-        return self.state.run(out, self._ordered(held, new, segment, line, walk.watermark, True, out))
+        out = st.output_buffer(highest - lowest + int(high - low) + stop - first, self.spec.rows)
+        referred = np.empty((2, highest - lowest), np.int64)
+        n, count = order_run(held, new, segment, line, walk.watermark, self.view, not ended, out, referred)
+        if count:
+            for s, (pool, columns) in enumerate(zip(self.log.pools, self.log.columns, strict=True)):
+                fetch(pool.words, columns, s, self.view.rows, held, referred, count, out.words)
+        self._held -= n
+        return self.state.run(out, n, ended=ended)
 
     def _everything(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> OrderedBatch:
         """The input has ended: what the cursor has not reached, as one more epoch."""
@@ -224,27 +228,8 @@ class CursorRelease(Release):
         epochs, cursor = line.epochs, int(self._clock.scalars[st.WATERMARK])
         walk.watermark[epochs], walk.watermark[epochs + 1] = cursor, AFTER_ALL
         tail = int(np.searchsorted(wanted.at, line.stop[epochs - 1] if epochs else 0))
-        held = self.log.held
-        lowest = int(np.searchsorted(held.ts, cursor, "right"))
-        low = int(np.searchsorted(wanted.sorted_ts, cursor, "right"))
-        new = New(batch.stream, batch.words, wanted.at[tail:], walk.late[tail:], wanted.by_ts[low:])
-        segment = Segment(lowest, len(held.ts), *self.selection, epochs, epochs + 1, len(batch))
-        out = st.output_buffer(len(held.ts) - lowest + len(new.by_ts) + len(new.at), self.spec.rows)
-        n = self._ordered(held, new, segment, line, walk.watermark, False, out)
-        self._held -= n
-        return self.state.run(out, n, ended=True)
-
-    def _ordered(
-        self, held: Held, new: New, segment: Segment, line: Timeline, watermark: Words, with_late: bool,
-        out: OrderedTuples,
-    ) -> int:  # fmt: skip
-        """Write a run; returns how many tuples it has."""
-        referred = np.empty((2, segment.highest - segment.lowest), np.int64)
-        n, count = order_run(held, new, segment, line, watermark, self.view, with_late, out, referred)
-        if count:
-            for s, (pool, columns) in enumerate(zip(self.log.pools, self.log.columns, strict=True)):
-                fetch(pool.words, columns, s, self.view.rows, held, referred, count, out.words)
-        return n
+        rest = Passed(tail, len(wanted.at), epochs, epochs + 1, cursor, len(batch), (0, 0))
+        return self._in_order(batch, line, wanted, walk, rest, ended=True)
 
     def snapshot_delta(self) -> list[StateUpdate]:
         own = {"slack": self.controller.slack, "part_names": list(self.partition_numbers), "held": self._held}

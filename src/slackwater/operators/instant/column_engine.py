@@ -148,9 +148,6 @@ class ColumnFragment(Node):
             raise DataError(f"the column engine could not compute an instant: {str(error).splitlines()[0]}") from error
         yield words_of(found, self._relation.columns)
 
-    def about(self, instant: Instant) -> int:
-        return 0
-
 
 class ReadWhereKept(Node):
     """Rows of the row engine that the database reads where they are kept, so that nothing is computed at an instant."""
@@ -160,6 +157,3 @@ class ReadWhereKept(Node):
 
     def blocks(self, instant: Instant) -> Iterator[Block]:
         return iter(())
-
-    def about(self, instant: Instant) -> int:
-        return 0

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
-from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.relational import Aggregate, Distinct, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Expr
 from slackwater.operators.contract import BuildContext
@@ -82,6 +81,11 @@ class Rows:
     new: list[WindowStore | KeptAggregate] = field(default_factory=list)
     """What has not yet seen the tuples that were there before it."""
 
+    @property
+    def takers(self) -> list[WindowStore | KeptAggregate]:
+        """Who wants what is made."""
+        return [*([] if self.store is None else [self.store]), *self.aggregates.values()]
+
 
 class Windows:
     """The windows of all streams, and what stands on them."""
@@ -104,15 +108,14 @@ class Windows:
         for rows in self._made.values():
             if not rows.new:
                 continue
-            for one in rows.new:
-                if isinstance(one, KeptAggregate):
-                    one.begin(passed)
+            aggregates = [one for one in rows.new if isinstance(one, KeptAggregate)]
+            for aggregate in aggregates:
+                aggregate.begin(passed)
             for ts, words in self.tuples[rows.stream].all():
                 self._give(rows, rows.new, ts, block(np.ascontiguousarray(words), len(ts)), passed)
-            for one in rows.new:
-                if isinstance(one, KeptAggregate):
-                    one.begun()
-            rows.new.clear()
+            for aggregate in aggregates:
+                aggregate.begun()
+            rows.new = []
 
     def rows_of(self, relation: Relation) -> WindowStore:
         """Where the rows are kept that selections and projections make of a window."""
@@ -160,14 +163,10 @@ class Windows:
     def append(self, stream: int, ts: Words, words: Words, met: Words | int) -> None:
         """Tuples of a stream, in processing order, each with the watermark that it met."""
         self.tuples[stream].append(ts, words)
-        self._make(stream, ts, words, met)
-
-    def _make(self, stream: int, ts: Words, words: Words, met: Words | int) -> None:
         given = block(np.ascontiguousarray(words), len(ts))
         for rows in self._made.values():
             if rows.stream == stream:
-                stores = [] if rows.store is None else [rows.store]
-                self._give(rows, [*stores, *rows.aggregates.values()], ts, given, met)
+                self._give(rows, rows.takers, ts, given, met)
 
     def _give(
         self, rows: Rows, takers: Sequence[WindowStore | KeptAggregate], ts: Words, given: Block, met: Words | int
@@ -200,11 +199,5 @@ class Windows:
         for rows in self._made.values():
             if rows.store is not None:
                 rows.store.clear()
-            for aggregate in rows.aggregates.values():
-                aggregate.begin(passed)
-        for stream, store in enumerate(self.tuples):
-            for ts, words in store.all():
-                self._make(stream, ts, words, max(passed, BEFORE_ALL))
-        for rows in self._made.values():
-            for aggregate in rows.aggregates.values():
-                aggregate.begun()
+            rows.new = rows.takers
+        self.end_change(passed)
