@@ -16,6 +16,7 @@ from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import Kind
 from slackwater.disorder.meters import AnswerLog, Asked
+from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.holistic_values import (
     ARGUMENT,
@@ -30,18 +31,6 @@ from slackwater.operators.aggregate.holistic_values import (
     word_of,
 )
 from slackwater.operators.aggregate.near_rank import BEGIN, BELOW, LENGTH, ROOM, make_near, not_before
-from slackwater.operators.aggregate.state import (
-    BLOCK,
-    FILLED,
-    LINK,
-    NEWEST,
-    OLDER,
-    VALUES,
-    WIDTH,
-    WORD,
-    Closed,
-    Tables,
-)
 from slackwater.quality.error import answers as of
 
 NEAR_COLUMNS = 1 + of.RANK_WORDS
@@ -103,7 +92,7 @@ def _count_and_mean(aggregate: AggregateSpec, layout: Layout, state: Words) -> t
 
 
 @in_place
-def note_near(t: Tables, g: int, closed: Closed, line: int) -> None:
+def note_near(t: st.Tables, g: int, closed: st.Closed, line: int) -> None:
     """Of every quantile of a group: what stands at the ends of what its truth may be.
 
     It is no part of the loop that calls it, which is seldom asked for this.
@@ -116,7 +105,7 @@ def note_near(t: Tables, g: int, closed: Closed, line: int) -> None:
         size = t.groups[g, t.arguments[h, COUNTS_AT]]
         closed.near[line, at] = size
         if size > 0:
-            answer = float_of(closed.state[line, t.scalars[WIDTH] + a])
+            answer = float_of(closed.state[line, t.scalars[st.WIDTH] + a])
             low = first_not_below(t, h, of.low_end(answer, closed.bound))
             high = first_above(t, h, of.high_end(answer, closed.bound))
             found = closed.near[line]
@@ -133,7 +122,7 @@ def note_near(t: Tables, g: int, closed: Closed, line: int) -> None:
 
 
 @inner
-def first_not_below(t: Tables, h: int, value: float) -> int:
+def first_not_below(t: st.Tables, h: int, value: float) -> int:
     """The least word whose value is not below a number."""
     if t.arguments[h, IS_FLOAT] == 1:
         return comparable(t, h, word_of(value))
@@ -141,7 +130,7 @@ def first_not_below(t: Tables, h: int, value: float) -> int:
 
 
 @inner
-def first_above(t: Tables, h: int, value: float) -> int:
+def first_above(t: st.Tables, h: int, value: float) -> int:
     """The least word whose value is above a number."""
     if t.arguments[h, IS_FLOAT] == 1:
         return comparable(t, h, word_of(value)) + 1
@@ -149,7 +138,7 @@ def first_above(t: Tables, h: int, value: float) -> int:
 
 
 @inner
-def note_around(t: Tables, h: int, below: int, before: int, after: int, size: int, found: Floats, at: int) -> None:
+def note_around(t: st.Tables, h: int, below: int, before: int, after: int, size: int, found: Floats, at: int) -> None:
     """How many values are below, the last of them, and the first one that is not."""
     found[at] = below
     found[at + 1] = number_of(t, h, before) if below > 0 else -np.inf
@@ -157,7 +146,7 @@ def note_around(t: Tables, h: int, below: int, before: int, after: int, size: in
 
 
 @inner
-def stands_near(t: Tables, g: int, a: int, word: int, size: int, found: Floats, at: int) -> bool:
+def stands_near(t: st.Tables, g: int, a: int, word: int, size: int, found: Floats, at: int) -> bool:
     """Note the values around a word, if they are among those near the rank."""
     near = t.asked[a, NEAR_AT]
     n, below, begin = t.groups[g, near + LENGTH], t.groups[g, near + BELOW], t.groups[g, near + BEGIN]
@@ -170,15 +159,15 @@ def stands_near(t: Tables, g: int, a: int, word: int, size: int, found: Floats, 
 
 
 @inner
-def find_around(t: Tables, g: int, h: int, low: int, high: int, found: Floats, at: int) -> None:
+def find_around(t: st.Tables, g: int, h: int, low: int, high: int, found: Floats, at: int) -> None:
     """Note the values around two words, by looking at all values."""
     size, below_low, below_high = 0, 0, 0
     before_low, after_low, before_high, after_high = LEAST_INT, MOST_INT, LEAST_INT, MOST_INT
-    e = t.groups[g, NEWEST]
+    e = t.groups[g, st.NEWEST]
     while e != NONE:
-        b = t.partials[e, VALUES]
+        b = t.partials[e, st.VALUES]
         while b != NONE:
-            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
+            for i in range(st.WORD + h * st.BLOCK, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]):
                 if not is_null(t, h, t.blocks[b, i]):
                     value = comparable(t, h, t.blocks[b, i])
                     size += 1
@@ -192,7 +181,7 @@ def find_around(t: Tables, g: int, h: int, low: int, high: int, found: Floats, a
                         before_high = max(before_high, value)
                     else:
                         after_high = min(after_high, value)
-            b = t.blocks[b, LINK]
-        e = t.partials[e, OLDER]
+            b = t.blocks[b, st.LINK]
+        e = t.partials[e, st.OLDER]
     note_around(t, h, below_low, before_low, after_low, size, found, at)
     note_around(t, h, below_high, before_high, after_high, size, found, at + 3)

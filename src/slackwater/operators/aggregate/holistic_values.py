@@ -20,6 +20,7 @@ from slackwater.core.collections.hash_table import mixed
 from slackwater.core.collections.records import FIRST_FIELD, NONE, find, give_back, hang, take_free, unhang
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.near_rank import (
     BEGIN,
@@ -32,23 +33,6 @@ from slackwater.operators.aggregate.near_rank import (
     has_ranks,
     make_near,
 )
-from slackwater.operators.aggregate.state import (
-    BLOCK,
-    BLOCKS,
-    DIFFERENT,
-    FILLED,
-    FREE_BLOCK,
-    FREE_DIFFERENT,
-    GROUP,
-    LINK,
-    NEWEST,
-    OLDER,
-    VALUES,
-    VALUES_INSIDE,
-    VALUES_KEPT,
-    WORD,
-    Tables,
-)
 
 # A value: whose it is, itself, and how many of it there are; 0 in a free record.
 OWNER, VALUE, TIMES = range(FIRST_FIELD, FIRST_FIELD + 3)
@@ -57,50 +41,50 @@ ONLY_LINE = 0
 
 
 @inner
-def bucket_of(t: Tables, owner: int, value: int) -> int:
+def bucket_of(t: st.Tables, owner: int, value: int) -> int:
     """Where a value of a group belongs."""
     return mixed(owner, value) & (len(t.different) - 1)
 
 
 @inner
-def is_value(t: Tables, r: int, owner: int, value: int, unused: int) -> bool:
+def is_value(t: st.Tables, r: int, owner: int, value: int, unused: int) -> bool:
     """Whether a record is that of a value of a group."""
     return t.different[r, OWNER] == owner and t.different[r, VALUE] == value
 
 
 @inner
-def find_value(t: Tables, owner: int, value: int) -> int:
+def find_value(t: st.Tables, owner: int, value: int) -> int:
     """The record of a value of a group, or NONE."""
     return find(is_value, t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), t, owner, value, 0)
 
 
 @inner
-def one_more(t: Tables, owner: int, value: int) -> bool:
+def one_more(t: st.Tables, owner: int, value: int) -> bool:
     """A value comes; returns whether its group had none of it."""
     r = find_value(t, owner, value)
     if r != NONE:
         t.different[r, TIMES] += 1
         return False
-    r = take_free(t.different, t.scalars, FREE_DIFFERENT, DIFFERENT)
+    r = take_free(t.different, t.scalars, st.FREE_DIFFERENT, st.DIFFERENT)
     t.different[r, OWNER], t.different[r, VALUE], t.different[r, TIMES] = owner, value, 1
     hang(t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), r)
     return True
 
 
 @inner
-def one_less(t: Tables, owner: int, value: int) -> bool:
+def one_less(t: st.Tables, owner: int, value: int) -> bool:
     """A value goes; returns whether it was the last of its kind in its group."""
     r = find_value(t, owner, value)
     t.different[r, TIMES] -= 1
     if t.different[r, TIMES] > 0:
         return False
     unhang(t.different, t.different_buckets, ONLY_LINE, bucket_of(t, owner, value), r)
-    give_back(t.different, t.scalars, FREE_DIFFERENT, DIFFERENT, r)
+    give_back(t.different, t.scalars, st.FREE_DIFFERENT, st.DIFFERENT, r)
     return True
 
 
 @in_place
-def hang_different(t: Tables) -> None:
+def hang_different(t: st.Tables) -> None:
     """Put all records into buckets that are empty."""
     for r in range(len(t.different)):
         if t.different[r, TIMES] > 0:
@@ -141,7 +125,7 @@ def holistic_of(aggregates: Sequence[AggregateSpec], first_word: int) -> tuple[W
 
 
 @inner
-def begin_values(t: Tables, g: int) -> None:
+def begin_values(t: st.Tables, g: int) -> None:
     """A new group has no values."""
     for h in range(len(t.arguments)):
         at = t.arguments[h, COUNTS_AT]
@@ -152,7 +136,7 @@ def begin_values(t: Tables, g: int) -> None:
 
 
 @inner
-def end_values(t: Tables, g: int) -> None:
+def end_values(t: st.Tables, g: int) -> None:
     """A group without values is forgotten."""
     for a in range(len(t.asked)):
         if t.asked[a, NEAR_AT] != NONE:
@@ -160,21 +144,21 @@ def end_values(t: Tables, g: int) -> None:
 
 
 @inner
-def keep(t: Tables, e: int, words: Words, rows: Words, i: int) -> None:
+def keep(t: st.Tables, e: int, words: Words, rows: Words, i: int) -> None:
     """Keep the values of tuple i with partial e."""
-    b = t.partials[e, VALUES]
-    if b == NONE or t.blocks[b, FILLED] == BLOCK:
-        b = take_free(t.blocks, t.scalars, FREE_BLOCK, BLOCKS)
-        t.blocks[b, LINK], t.blocks[b, FILLED] = t.partials[e, VALUES], 0
-        t.partials[e, VALUES] = b
+    b = t.partials[e, st.VALUES]
+    if b == NONE or t.blocks[b, st.FILLED] == st.BLOCK:
+        b = take_free(t.blocks, t.scalars, st.FREE_BLOCK, st.BLOCKS)
+        t.blocks[b, st.LINK], t.blocks[b, st.FILLED] = t.partials[e, st.VALUES], 0
+        t.partials[e, st.VALUES] = b
     for h in range(len(rows)):
-        t.blocks[b, WORD + h * BLOCK + t.blocks[b, FILLED]] = words[rows[h], i]
-    t.blocks[b, FILLED] += 1
-    t.scalars[VALUES_KEPT] += 1
+        t.blocks[b, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]] = words[rows[h], i]
+    t.blocks[b, st.FILLED] += 1
+    t.scalars[st.VALUES_KEPT] += 1
 
 
 @inner
-def is_null(t: Tables, h: int, word: int) -> bool:
+def is_null(t: st.Tables, h: int, word: int) -> bool:
     """Whether a word of an argument is no value."""
     return word == (NULL_FLOAT if t.arguments[h, IS_FLOAT] == 1 else NULL_WORD)
 
@@ -186,7 +170,7 @@ def in_order(word: int) -> int:
 
 
 @inner
-def comparable(t: Tables, h: int, word: int) -> int:
+def comparable(t: st.Tables, h: int, word: int) -> int:
     """A value as a word that compares as the value does."""
     if t.arguments[h, IS_FLOAT] == 0:
         return word
@@ -196,7 +180,7 @@ def comparable(t: Tables, h: int, word: int) -> int:
 
 
 @inner
-def value_enters(t: Tables, g: int, h: int, word: int) -> None:
+def value_enters(t: st.Tables, g: int, h: int, word: int) -> None:
     """A value of a group is inside the window from now on."""
     if is_null(t, h, word):
         return
@@ -212,7 +196,7 @@ def value_enters(t: Tables, g: int, h: int, word: int) -> None:
 
 
 @inner
-def value_leaves(t: Tables, g: int, h: int, word: int) -> None:
+def value_leaves(t: st.Tables, g: int, h: int, word: int) -> None:
     """A value of a group is inside the window no more."""
     if is_null(t, h, word):
         return
@@ -226,52 +210,52 @@ def value_leaves(t: Tables, g: int, h: int, word: int) -> None:
 
 
 @inner
-def tuple_enters(t: Tables, g: int, words: Words, rows: Words, i: int) -> None:
+def tuple_enters(t: st.Tables, g: int, words: Words, rows: Words, i: int) -> None:
     """The values of tuple i, whose pane has entered already, are inside the window from now on."""
     for h in range(len(rows)):
         value_enters(t, g, h, words[rows[h], i])
-    t.scalars[VALUES_INSIDE] += 1
+    t.scalars[st.VALUES_INSIDE] += 1
 
 
 @inner
-def values_enter(t: Tables, e: int) -> None:
+def values_enter(t: st.Tables, e: int) -> None:
     """All values of a partial are inside the window from now on."""
-    b = t.partials[e, VALUES]
+    b = t.partials[e, st.VALUES]
     while b != NONE:
         for h in range(len(t.arguments)):
-            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
-                value_enters(t, t.partials[e, GROUP], h, t.blocks[b, i])
-        t.scalars[VALUES_INSIDE] += t.blocks[b, FILLED]
-        b = t.blocks[b, LINK]
+            for i in range(st.WORD + h * st.BLOCK, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]):
+                value_enters(t, t.partials[e, st.GROUP], h, t.blocks[b, i])
+        t.scalars[st.VALUES_INSIDE] += t.blocks[b, st.FILLED]
+        b = t.blocks[b, st.LINK]
 
 
 @inner
-def values_leave(t: Tables, e: int) -> None:
+def values_leave(t: st.Tables, e: int) -> None:
     """All values of a partial leave the window and are forgotten."""
-    b = t.partials[e, VALUES]
+    b = t.partials[e, st.VALUES]
     while b != NONE:
         for h in range(len(t.arguments)):
-            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
-                value_leaves(t, t.partials[e, GROUP], h, t.blocks[b, i])
-        t.scalars[VALUES_INSIDE] -= t.blocks[b, FILLED]
-        b = t.blocks[b, LINK]
+            for i in range(st.WORD + h * st.BLOCK, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]):
+                value_leaves(t, t.partials[e, st.GROUP], h, t.blocks[b, i])
+        t.scalars[st.VALUES_INSIDE] -= t.blocks[b, st.FILLED]
+        b = t.blocks[b, st.LINK]
     discard(t, e)
 
 
 @inner
-def discard(t: Tables, e: int) -> None:
+def discard(t: st.Tables, e: int) -> None:
     """Forget the values of a partial."""
-    b = t.partials[e, VALUES]
+    b = t.partials[e, st.VALUES]
     while b != NONE:
-        following = t.blocks[b, LINK]
-        t.scalars[VALUES_KEPT] -= t.blocks[b, FILLED]
-        give_back(t.blocks, t.scalars, FREE_BLOCK, BLOCKS, b)
+        following = t.blocks[b, st.LINK]
+        t.scalars[st.VALUES_KEPT] -= t.blocks[b, st.FILLED]
+        give_back(t.blocks, t.scalars, st.FREE_BLOCK, st.BLOCKS, b)
         b = following
-    t.partials[e, VALUES] = NONE
+    t.partials[e, st.VALUES] = NONE
 
 
 @inner
-def answer(t: Tables, g: int, a: int) -> int:
+def answer(t: st.Tables, g: int, a: int) -> int:
     """The word of what is asked, of a group's values inside the window."""
     h, near = t.asked[a, ARGUMENT], t.asked[a, NEAR_AT]
     size = t.groups[g, t.arguments[h, COUNTS_AT]]
@@ -291,24 +275,24 @@ def answer(t: Tables, g: int, a: int) -> int:
 
 
 @inner
-def gather(t: Tables, g: int, h: int) -> int:
+def gather(t: st.Tables, g: int, h: int) -> int:
     """All values of a group inside the window, of one argument; returns how many there are."""
     n = 0
-    e = t.groups[g, NEWEST]
+    e = t.groups[g, st.NEWEST]
     while e != NONE:
-        b = t.partials[e, VALUES]
+        b = t.partials[e, st.VALUES]
         while b != NONE:
-            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
+            for i in range(st.WORD + h * st.BLOCK, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]):
                 if not is_null(t, h, t.blocks[b, i]):
                     t.gathered[n] = comparable(t, h, t.blocks[b, i])
                     n += 1
-            b = t.blocks[b, LINK]
-        e = t.partials[e, OLDER]
+            b = t.blocks[b, st.LINK]
+        e = t.partials[e, st.OLDER]
     return n
 
 
 @inner
-def number_of(t: Tables, h: int, word: int) -> float:
+def number_of(t: st.Tables, h: int, word: int) -> float:
     """The number that a comparable word of an argument stands for."""
     return float_of(in_order(word)) if t.arguments[h, IS_FLOAT] == 1 else float(word)
 
@@ -326,16 +310,16 @@ def word_of(value: float) -> int:
 
 
 @in_place
-def values_of(t: Tables, members: Words, owner: Words, kept: Words) -> int:
+def values_of(t: st.Tables, members: Words, owner: Words, kept: Words) -> int:
     """The values of partials, a line for each argument, and the places of their partials; returns how many."""
     n = 0
     for m in range(len(members)):
-        b = t.partials[members[m], VALUES]
+        b = t.partials[members[m], st.VALUES]
         while b != NONE:
-            for i in range(t.blocks[b, FILLED]):
+            for i in range(t.blocks[b, st.FILLED]):
                 owner[n] = m
                 for h in range(len(kept)):
-                    kept[h, n] = t.blocks[b, WORD + h * BLOCK + i]
+                    kept[h, n] = t.blocks[b, st.WORD + h * st.BLOCK + i]
                 n += 1
-            b = t.blocks[b, LINK]
+            b = t.blocks[b, st.LINK]
     return n

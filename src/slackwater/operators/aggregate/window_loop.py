@@ -18,6 +18,7 @@ from slackwater.core.collections.hash_table import mix
 from slackwater.core.collections.heap import Heap, pop, push
 from slackwater.core.collections.records import NONE, find, give_back, hang, take_free, unhang
 from slackwater.core.jit import in_place, inner
+from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.answers import note_near
 from slackwater.operators.aggregate.holistic_values import (
     answer,
@@ -49,37 +50,6 @@ from slackwater.operators.aggregate.sliding import (
     spread_late,
     write_value,
 )
-from slackwater.operators.aggregate.state import (
-    ACTIVE,
-    ACTIVE_AT,
-    DIRTY,
-    ENTERED,
-    FLIP,
-    FREE_PANE,
-    GROUP,
-    GROUPS,
-    HEAD,
-    HEAP,
-    HEAP_NUMBER,
-    INSIDE_BEGIN,
-    INSIDE_COUNT,
-    KEY,
-    KEYS,
-    LAST_USED,
-    NEXT,
-    NEXT_IN_PANE,
-    NUMBER,
-    OF_PANES,
-    OWN,
-    PANE,
-    PANES,
-    RING,
-    WAITING,
-    WIDTH,
-    Closed,
-    Tables,
-    Taken,
-)
 
 CLOSED_ALL = 0
 OUT_OF_CAPACITY = 1
@@ -90,7 +60,7 @@ WINDOW, EMITTED_BY, OF_KEY = range(3)
 
 @in_place
 def consume(
-    t: Tables, grid: Panes, new: Taken, begin: int, stop: int, ordered: bool, watermark: int, closed: Closed
+    t: st.Tables, grid: Panes, new: st.Taken, begin: int, stop: int, ordered: bool, watermark: int, closed: st.Closed
 ) -> tuple[int, int, int]:
     """Take in tuples from `begin` on, those before `stop` at most; returns (tuples consumed, lines written, why it
     stopped)."""
@@ -104,51 +74,51 @@ def consume(
         reached = watermark if done else new.watermark_at_arrival[i]
         if ordered and not done:
             reached = max(reached, new.words[TS, i])
-        while window_end(grid, t.scalars[NEXT]) <= reached:
-            k = t.scalars[NEXT]
-            if t.scalars[ACTIVE] == 0:
+        while window_end(grid, t.scalars[st.NEXT]) <= reached:
+            k = t.scalars[st.NEXT]
+            if t.scalars[st.ACTIVE] == 0:
                 k = next_with_tuples(t, grid, k)
                 if window_end(grid, k) > reached:
                     skip_to(t, grid, first_open(grid, reached))
                     break
-            if n_out + t.scalars[GROUPS] > len(closed.lines):
+            if n_out + t.scalars[st.GROUPS] > len(closed.lines):
                 return i, n_out, OUT_OF_CAPACITY
             retire_panes_before(t, first_pane(grid, k), holistic)
             admit_panes(t, first_pane(grid, k), last_pane(grid, k), holistic)
             n_out = write_window(t, k, i, closed, n_out)
-            t.scalars[NEXT] = k + 1
+            t.scalars[st.NEXT] = k + 1
         if not done:
             put_into_pane(t, grid, new, i, holistic)
     return n, n_out, CLOSED_ALL
 
 
 @inner
-def next_with_tuples(t: Tables, grid: Panes, k: int) -> int:
+def next_with_tuples(t: st.Tables, grid: Panes, k: int) -> int:
     """With no tuple inside: the first window from k on that will have one, or one beyond any watermark."""
-    if t.scalars[WAITING] == 0:
+    if t.scalars[st.WAITING] == 0:
         return 2**62 // grid.slide
-    return max(k, first_window_with(grid, t.panes[0, HEAP_NUMBER]))
+    return max(k, first_window_with(grid, t.panes[0, st.HEAP_NUMBER]))
 
 
 @inner
-def skip_to(t: Tables, grid: Panes, k: int) -> None:
+def skip_to(t: st.Tables, grid: Panes, k: int) -> None:
     """With no tuple inside: step over all windows before k."""
-    t.scalars[NEXT] = k
-    t.scalars[ENTERED] = last_pane(grid, k - 1)
-    t.scalars[FLIP] = t.scalars[ENTERED]
+    t.scalars[st.NEXT] = k
+    t.scalars[st.ENTERED] = last_pane(grid, k - 1)
+    t.scalars[st.FLIP] = t.scalars[st.ENTERED]
 
 
 @inner
-def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
+def write_window(t: st.Tables, k: int, by: int, closed: st.Closed, n_out: int) -> int:
     """One line per group with tuples in window k, emit by tuple `by`; returns the new number of lines."""
-    for a in range(t.scalars[ACTIVE]):
-        g = t.groups[a, ACTIVE_AT]
+    for a in range(t.scalars[st.ACTIVE]):
+        g = t.groups[a, st.ACTIVE_AT]
         closed.lines[n_out, WINDOW], closed.lines[n_out, EMITTED_BY] = k, by
-        for c in range(t.scalars[KEYS]):
-            closed.lines[n_out, OF_KEY + c] = t.groups[g, KEY + c]
+        for c in range(t.scalars[st.KEYS]):
+            closed.lines[n_out, OF_KEY + c] = t.groups[g, st.KEY + c]
         write_value(t, g, closed, n_out)
         for a in range(len(t.asked)):
-            closed.state[n_out, t.scalars[WIDTH] + a] = answer(t, g, a)
+            closed.state[n_out, t.scalars[st.WIDTH] + a] = answer(t, g, a)
         if closed.near.shape[1] > 0:
             note_near(t, g, closed, n_out)
         n_out += 1
@@ -156,27 +126,27 @@ def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
 
 
 @inner
-def put_into_pane(t: Tables, grid: Panes, new: Taken, i: int, holistic: bool) -> None:
+def put_into_pane(t: st.Tables, grid: Panes, new: st.Taken, i: int, holistic: bool) -> None:
     """Add tuple i to the partial of its pane and group, unless every window of the pane is closed."""
     pane = pane_of(grid, new.words[TS, i])
-    if pane < first_pane(grid, t.scalars[NEXT]):
+    if pane < first_pane(grid, t.scalars[st.NEXT]):
         return
     g = group_of(t, new.words, new.key_rows, i)
-    e = t.groups[g, LAST_USED]
-    if e == NONE or t.partials[e, PANE] != pane or t.partials[e, GROUP] != g:
+    e = t.groups[g, st.LAST_USED]
+    if e == NONE or t.partials[e, st.PANE] != pane or t.partials[e, st.GROUP] != g:
         e = find_partial(t, pane, g)
-    late = pane <= t.scalars[ENTERED]
+    late = pane <= t.scalars[st.ENTERED]
     if e == NONE:
         e = new_partial(t, pane, g)
         add_to_pane(t, pane, e, late)
         if late:
             insert_late(t, e)
-    t.groups[g, LAST_USED] = e
-    t.partials[e, DIRTY] = 1
+    t.groups[g, st.LAST_USED] = e
+    t.partials[e, st.DIRTY] = 1
     if late:
         spread_late(t, e, new, i)
     else:
-        add(t.program, t.partials, t.floats, e, OWN, new.words, new.floats, i)
+        add(t.program, t.partials, t.floats, e, st.OWN, new.words, new.floats, i)
     if holistic:
         keep(t, e, new.words, new.value_rows, i)
         if late:
@@ -184,35 +154,35 @@ def put_into_pane(t: Tables, grid: Panes, new: Taken, i: int, holistic: bool) ->
 
 
 @inner
-def retire_panes_before(t: Tables, first: int, holistic: bool) -> None:
+def retire_panes_before(t: st.Tables, first: int, holistic: bool) -> None:
     """Panes older than the window leave it."""
-    while t.scalars[INSIDE_COUNT] > 0:
-        p = t.panes[inside_at(t, 0), RING]
-        if t.panes[p, NUMBER] >= first:
+    while t.scalars[st.INSIDE_COUNT] > 0:
+        p = t.panes[inside_at(t, 0), st.RING]
+        if t.panes[p, st.NUMBER] >= first:
             return
-        if t.panes[p, NUMBER] > t.scalars[FLIP]:
+        if t.panes[p, st.NUMBER] > t.scalars[st.FLIP]:
             flip(t)
-        e = t.panes[p, HEAD]
+        e = t.panes[p, st.HEAD]
         while e != NONE:
-            following = t.partials[e, NEXT_IN_PANE]
+            following = t.partials[e, st.NEXT_IN_PANE]
             if holistic:
                 values_leave(t, e)
             leave(t, e)
             e = following
-        t.scalars[INSIDE_BEGIN] = (t.scalars[INSIDE_BEGIN] + 1) & (len(t.panes) - 1)
-        t.scalars[INSIDE_COUNT] -= 1
+        t.scalars[st.INSIDE_BEGIN] = (t.scalars[st.INSIDE_BEGIN] + 1) & (len(t.panes) - 1)
+        t.scalars[st.INSIDE_COUNT] -= 1
         forget_pane(t, p)
 
 
 @in_place
-def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
+def admit_panes(t: st.Tables, first: int, last: int, holistic: bool) -> None:
     """Panes up to the window's newest enter it, oldest first; one older than its oldest is in no window at all."""
-    while t.scalars[WAITING] > 0 and t.panes[0, HEAP_NUMBER] <= last:
+    while t.scalars[st.WAITING] > 0 and t.panes[0, st.HEAP_NUMBER] <= last:
         p = pop_waiting(t)
-        e = t.panes[p, HEAD]
-        if t.panes[p, NUMBER] < first:
+        e = t.panes[p, st.HEAD]
+        if t.panes[p, st.NUMBER] < first:
             while e != NONE:
-                following = t.partials[e, NEXT_IN_PANE]
+                following = t.partials[e, st.NEXT_IN_PANE]
                 if holistic:
                     discard(t, e)
                 free_partial(t, e)
@@ -223,87 +193,87 @@ def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
             enter(t, e)
             if holistic:
                 values_enter(t, e)
-            e = t.partials[e, NEXT_IN_PANE]
+            e = t.partials[e, st.NEXT_IN_PANE]
         queue_inside(t, p)
-    t.scalars[ENTERED] = last
+    t.scalars[st.ENTERED] = last
 
 
 @inner
-def pane_bucket(t: Tables, number: int) -> int:
+def pane_bucket(t: st.Tables, number: int) -> int:
     """Where a pane belongs."""
     return mix(number) & (len(t.panes) - 1)
 
 
 @inner
-def has_number(t: Tables, p: int, number: int, also: int, unused: int) -> bool:
+def has_number(t: st.Tables, p: int, number: int, also: int, unused: int) -> bool:
     """Whether a record is that of a pane."""
-    return t.panes[p, NUMBER] == number
+    return t.panes[p, st.NUMBER] == number
 
 
 @inner
-def find_pane(t: Tables, number: int) -> int:
+def find_pane(t: st.Tables, number: int) -> int:
     """The record of a live pane, or NONE."""
-    return find(has_number, t.panes, t.buckets, OF_PANES, pane_bucket(t, number), t, number, 0, 0)
+    return find(has_number, t.panes, t.buckets, st.OF_PANES, pane_bucket(t, number), t, number, 0, 0)
 
 
 @inner
-def add_to_pane(t: Tables, number: int, e: int, entered: bool) -> None:
+def add_to_pane(t: st.Tables, number: int, e: int, entered: bool) -> None:
     """Hang a new partial onto its pane, making the pane if it is new."""
     p = find_pane(t, number)
     if p == NONE:
-        p = take_free(t.panes, t.scalars, FREE_PANE, PANES)
-        t.panes[p, NUMBER], t.panes[p, HEAD] = number, NONE
-        hang(t.panes, t.buckets, OF_PANES, pane_bucket(t, number), p)
+        p = take_free(t.panes, t.scalars, st.FREE_PANE, st.PANES)
+        t.panes[p, st.NUMBER], t.panes[p, st.HEAD] = number, NONE
+        hang(t.panes, t.buckets, st.OF_PANES, pane_bucket(t, number), p)
         if entered:
             queue_inside(t, p)
         else:
             push_waiting(t, p)
-    t.partials[e, NEXT_IN_PANE] = t.panes[p, HEAD]
-    t.panes[p, HEAD] = e
+    t.partials[e, st.NEXT_IN_PANE] = t.panes[p, st.HEAD]
+    t.panes[p, st.HEAD] = e
 
 
 @inner
-def forget_pane(t: Tables, p: int) -> None:
+def forget_pane(t: st.Tables, p: int) -> None:
     """A pane with no partials left is gone."""
-    unhang(t.panes, t.buckets, OF_PANES, pane_bucket(t, t.panes[p, NUMBER]), p)
-    give_back(t.panes, t.scalars, FREE_PANE, PANES, p)
+    unhang(t.panes, t.buckets, st.OF_PANES, pane_bucket(t, t.panes[p, st.NUMBER]), p)
+    give_back(t.panes, t.scalars, st.FREE_PANE, st.PANES, p)
 
 
 @inner
-def inside_at(t: Tables, place: int) -> int:
+def inside_at(t: st.Tables, place: int) -> int:
     """The line of the ring that holds the pane at this place, counted from the oldest."""
-    return (t.scalars[INSIDE_BEGIN] + place) & (len(t.panes) - 1)
+    return (t.scalars[st.INSIDE_BEGIN] + place) & (len(t.panes) - 1)
 
 
 @inner
-def queue_inside(t: Tables, p: int) -> None:
+def queue_inside(t: st.Tables, p: int) -> None:
     """Put a pane into the ring by its number; it is nearly always the newest."""
-    place = t.scalars[INSIDE_COUNT]
-    t.scalars[INSIDE_COUNT] += 1
+    place = t.scalars[st.INSIDE_COUNT]
+    t.scalars[st.INSIDE_COUNT] += 1
     while place > 0:
-        before = t.panes[inside_at(t, place - 1), RING]
-        if t.panes[before, NUMBER] <= t.panes[p, NUMBER]:
+        before = t.panes[inside_at(t, place - 1), st.RING]
+        if t.panes[before, st.NUMBER] <= t.panes[p, st.NUMBER]:
             break
-        t.panes[inside_at(t, place), RING] = before
+        t.panes[inside_at(t, place), st.RING] = before
         place -= 1
-    t.panes[inside_at(t, place), RING] = p
+    t.panes[inside_at(t, place), st.RING] = p
 
 
 @inner
-def waiting(t: Tables) -> Heap:
+def waiting(t: st.Tables) -> Heap:
     """The panes that wait, by number."""
-    return Heap(t.panes[:, HEAP_NUMBER], t.panes[:, HEAP], t.panes[:, HEAP])
+    return Heap(t.panes[:, st.HEAP_NUMBER], t.panes[:, st.HEAP], t.panes[:, st.HEAP])
 
 
 @inner
-def push_waiting(t: Tables, p: int) -> None:
+def push_waiting(t: st.Tables, p: int) -> None:
     """Put a pane into the heap."""
-    push(waiting(t), t.scalars[WAITING], t.panes[p, NUMBER], p, p)
-    t.scalars[WAITING] += 1
+    push(waiting(t), t.scalars[st.WAITING], t.panes[p, st.NUMBER], p, p)
+    t.scalars[st.WAITING] += 1
 
 
 @inner
-def pop_waiting(t: Tables) -> int:
+def pop_waiting(t: st.Tables) -> int:
     """Take the oldest waiting pane out of the heap."""
-    t.scalars[WAITING] -= 1
-    return pop(waiting(t), t.scalars[WAITING] + 1)
+    t.scalars[st.WAITING] -= 1
+    return pop(waiting(t), t.scalars[st.WAITING] + 1)

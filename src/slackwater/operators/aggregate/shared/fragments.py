@@ -20,24 +20,9 @@ from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.collections.bisection import first_where
 from slackwater.core.collections.records import FIRST_FIELD, NONE, give_back, take_free
 from slackwater.core.jit import in_place, inner
+from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.partials import add, combine
 from slackwater.operators.aggregate.sliding import find_partial, free_partial, group_of, new_partial
-from slackwater.operators.aggregate.state import (
-    GROUP,
-    GROUPS,
-    INSIDE,
-    KEY,
-    KEYS,
-    LAST_USED,
-    NEXT_IN_PANE,
-    OWN,
-    PANE,
-    WIDTH,
-    Closed,
-    Tables,
-    Taken,
-)
-from slackwater.operators.aggregate.state import POSITION as LINE
 
 # A fragment: where its pane begins and how long it is, its signature, its first partial and how many there are,
 # whether it changed since it was last persisted.
@@ -138,25 +123,25 @@ def fragment_of(f: Fragments, start: int, grain: int, s: int) -> int:
 
 
 @inner
-def partial_in(t: Tables, f: Fragments, c: int, g: int) -> int:
+def partial_in(t: st.Tables, f: Fragments, c: int, g: int) -> int:
     """The partial of a group in a fragment; an empty one if there is none."""
-    e = t.groups[g, LAST_USED]
-    if e == NONE or t.partials[e, PANE] != c or t.partials[e, GROUP] != g:
+    e = t.groups[g, st.LAST_USED]
+    if e == NONE or t.partials[e, st.PANE] != c or t.partials[e, st.GROUP] != g:
         e = find_partial(t, c, g)
     if e == NONE:
         e = new_partial(t, c, g)
-        t.partials[e, NEXT_IN_PANE] = f.records[c, HEAD]
+        t.partials[e, st.NEXT_IN_PANE] = f.records[c, HEAD]
         f.records[c, HEAD] = e
         f.records[c, PARTIALS] += 1
-    t.groups[g, LAST_USED] = e
+    t.groups[g, st.LAST_USED] = e
     f.records[c, DIRTY] = 1
     return e
 
 
 @in_place
 def process_arrivals(
-    t: Tables, f: Fragments, readers: Words, new: Taken, arrived: Arrivals, at: Words, begin: int, stop: int,
-    grain: int, closed: Closed,
+    t: st.Tables, f: Fragments, readers: Words, new: st.Taken, arrived: Arrivals, at: Words, begin: int, stop: int,
+    grain: int, closed: st.Closed,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take in tuples from `begin` up to `stop`, epoch by epoch; before the first tuple that a query wants in an epoch,
     close the windows that its watermark had passed by then. Returns (where it stopped, lines written, why)."""
@@ -178,7 +163,7 @@ def process_arrivals(
             if start + grain > f.needed[s]:
                 g = group_of(t, new.words, new.key_rows, at[k])
                 p = partial_in(t, f, fragment_of(f, start, grain, s), g)
-                add(t.program, t.partials, t.floats, p, OWN, new.words, new.floats, at[k])
+                add(t.program, t.partials, t.floats, p, st.OWN, new.words, new.floats, at[k])
         i = j
     for r in range(len(readers)):
         if arrived.ends[r] == 1:
@@ -199,7 +184,7 @@ def wanted_between(f: Fragments, arrived: Arrivals, reader: Words, i: int, j: in
 
 @inner
 def close_windows(
-    t: Tables, f: Fragments, readers: Words, r: int, watermark: int, by: int, closed: Closed, n_out: int
+    t: st.Tables, f: Fragments, readers: Words, r: int, watermark: int, by: int, closed: st.Closed, n_out: int
 ) -> int:
     """Write all windows of a reader that the watermark has passed; returns the new number of lines, or -1 minus it
     where there is no room for another window. Windows without tuples are stepped over."""
@@ -214,7 +199,7 @@ def close_windows(
             reader[NEXT] = (watermark - length) // slide + 1
             return n_out
         reader[NEXT] = k
-        if n_out + t.scalars[GROUPS] > len(closed.lines):
+        if n_out + t.scalars[st.GROUPS] > len(closed.lines):
             return -1 - n_out
         n_out = write_window(t, f, reader, at, r, by, closed, n_out)
         reader[NEXT] = k + 1
@@ -230,7 +215,9 @@ def first_window_of(f: Fragments, reader: Words, at: int) -> int:
 
 
 @inner
-def write_window(t: Tables, f: Fragments, reader: Words, at: int, r: int, by: int, closed: Closed, n_out: int) -> int:
+def write_window(
+    t: st.Tables, f: Fragments, reader: Words, at: int, r: int, by: int, closed: st.Closed, n_out: int
+) -> int:
     """One line per group with tuples in the next window of a reader; its first fragment is at this place."""
     k, count = reader[NEXT], f.scalars[FRAGMENTS]
     end = k * reader[SLIDE] + reader[RANGE]
@@ -243,23 +230,26 @@ def write_window(t: Tables, f: Fragments, reader: Words, at: int, r: int, by: in
             continue
         e = f.records[c, HEAD]
         while e != NONE:
-            g = t.partials[e, GROUP]
-            if t.groups[g, INSIDE] == serial:
-                combine(t.program, closed.state, closed.floats, t.groups[g, LINE], 0, t.partials, t.floats, e, OWN)
+            g = t.partials[e, st.GROUP]
+            if t.groups[g, st.INSIDE] == serial:
+                combine(
+                    t.program, closed.state, closed.floats, t.groups[g, st.POSITION], 0, t.partials, t.floats, e, st.OWN
+                )
             else:
-                t.groups[g, INSIDE], t.groups[g, LINE] = serial, n_out
+                # Of a group these say in which window it was written last, and in which line.
+                t.groups[g, st.INSIDE], t.groups[g, st.POSITION] = serial, n_out
                 closed.lines[n_out, WINDOW], closed.lines[n_out, BY_EPOCH], closed.lines[n_out, OF_READER] = k, by, r
-                for c in range(t.scalars[KEYS]):
-                    closed.lines[n_out, OF_KEY + c] = t.groups[g, KEY + c]
-                for c in range(t.scalars[WIDTH]):
-                    closed.state[n_out, c] = t.partials[e, OWN + c]
+                for c in range(t.scalars[st.KEYS]):
+                    closed.lines[n_out, OF_KEY + c] = t.groups[g, st.KEY + c]
+                for c in range(t.scalars[st.WIDTH]):
+                    closed.state[n_out, c] = t.partials[e, st.OWN + c]
                 n_out += 1
-            e = t.partials[e, NEXT_IN_PANE]
+            e = t.partials[e, st.NEXT_IN_PANE]
     return n_out
 
 
 @in_place
-def sweep(t: Tables, f: Fragments, readers: Words) -> int:
+def sweep(t: st.Tables, f: Fragments, readers: Words) -> int:
     """Forget the fragments that no query needs any more; returns how many signatures are in use."""
     for s in range(f.scalars[SIGNATURES]):
         f.needed[s] = 2**62
@@ -283,11 +273,11 @@ def sweep(t: Tables, f: Fragments, readers: Words) -> int:
 
 
 @inner
-def free_fragment(t: Tables, f: Fragments, c: int) -> None:
+def free_fragment(t: st.Tables, f: Fragments, c: int) -> None:
     """Forget a fragment with its partials; the order is put right by the caller."""
     e = f.records[c, HEAD]
     while e != NONE:
-        following = t.partials[e, NEXT_IN_PANE]
+        following = t.partials[e, st.NEXT_IN_PANE]
         free_partial(t, e)
         e = following
     f.records[c, SIGNATURE] = NO_SIGNATURE
@@ -307,7 +297,7 @@ def held_by(f: Fragments, reader: Words) -> int:
 
 
 @in_place
-def list_partials(t: Tables, f: Fragments, members: Words, at: Words, of: Words) -> int:
+def list_partials(t: st.Tables, f: Fragments, members: Words, at: Words, of: Words) -> int:
     """Write the partials of some fragments, and the fragment of each; returns how many there are."""
     n = 0
     for c in members:
@@ -315,17 +305,17 @@ def list_partials(t: Tables, f: Fragments, members: Words, at: Words, of: Words)
         while e != NONE:
             at[n], of[n] = e, c
             n += 1
-            e = t.partials[e, NEXT_IN_PANE]
+            e = t.partials[e, st.NEXT_IN_PANE]
     return n
 
 
 @in_place
 def put_back(
-    t: Tables, f: Fragments, start: int, grain: Words, signature: Words, keys: Words, key_rows: Words, state: Words,
+    t: st.Tables, f: Fragments, start: int, grain: Words, signature: Words, keys: Words, key_rows: Words, state: Words,
     state_floats: Floats,
 ) -> None:  # fmt: skip
     """Make the fragments of a pane as they were persisted; what has become one by now is combined."""
     for p in range(len(state)):
         c = fragment_of(f, start, grain[p], signature[p])
         e = partial_in(t, f, c, group_of(t, keys, key_rows, p))
-        combine(t.program, t.partials, t.floats, e, OWN, state, state_floats, p, 0)
+        combine(t.program, t.partials, t.floats, e, st.OWN, state, state_floats, p, 0)
