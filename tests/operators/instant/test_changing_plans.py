@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from slackwater.core.values import as_json, of_json
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.relational import Relation, Scan, nodes
 from slackwater.operators.contract import PLAIN
@@ -110,7 +111,7 @@ def test_table_statistics_count_what_the_oracle_counts(seed):
     at = (int(np.median(batch.ts)) // spec.slide + 1) * spec.slide
     found, rows = counted(spec, batch, at)
     assert list(found.rows) == rows
-    assert TableStatistics.of_json(found.as_json()) == found
+    assert of_json(TableStatistics, as_json(found)) == found
     assert found.is_of(spec.relation)
 
 

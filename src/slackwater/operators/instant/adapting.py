@@ -14,8 +14,8 @@ References: 004 §6.1 (static optimization, where the characteristics of streams
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from slackwater.expressions.relational import Placement, Relation, nodes
 
@@ -45,21 +45,6 @@ class TableStatistics:
     keys: tuple[tuple[int, int], ...]
     """Of a join, how many different keys either side has."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
-    @staticmethod
-    def of_json(saved: dict[str, Any]) -> TableStatistics:
-        """The inverse of `as_json`.
-
-        >>> statistics = TableStatistics(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0)))
-        >>> TableStatistics.of_json(statistics.as_json()) == statistics
-        True
-        """
-        keys = tuple((int(left), int(right)) for left, right in saved["keys"])
-        return TableStatistics(saved["at"], tuple(saved["rates"]), tuple(saved["rows"]), tuple(saved["pairs"]), keys)
-
     def is_of(self, relation: Relation) -> bool:
         """Whether it has the nodes of this tree; one that was kept may be of another."""
         return len(self.rows) == sum(1 for _ in nodes(relation))
@@ -77,50 +62,42 @@ class Planner(Protocol):
         """The same where it pays to change what runs, else None."""
 
 
+@dataclass
 class Adapting:
-    """Decides when to count, and has what was counted."""
+    """Decides when to count, and has what was counted.
 
-    def __init__(self) -> None:
-        self._instants = 0
-        self._next = FIRST
-        self._pause = SHORTEST
-        self._rates: Sequence[float] = ()
-        self.in_force: TableStatistics | None = None
-        """The table statistics by which the plan in force was made; None: it was made before the query ran."""
-        self.counted = self.changed = 0
+    >>> adapting = Adapting(in_force=TableStatistics(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0))))
+    >>> of_json(Adapting, as_json(adapting)) == adapting
+    True
+    """
+
+    instants: int = 0
+    next: int = FIRST
+    pause: int = SHORTEST
+    rates: tuple[float, ...] = ()
+    counted: int = 0
+    changed: int = 0
+    in_force: TableStatistics | None = None
+    """The table statistics by which the plan in force was made; None: it was made before the query ran."""
 
     def is_due(self, rates: Callable[[], Sequence[float]]) -> bool:
         """Whether to count at the next instant; `rates` are asked for now and then."""
-        self._instants += 1
-        if self._instants >= self._next:
+        self.instants += 1
+        if self.instants >= self.next:
             return True
-        if self._instants % LOOK or not self._rates:
+        if self.instants % LOOK or not self.rates:
             return False
-        return any(_far(now, then) for now, then in zip(rates(), self._rates, strict=True))
+        return any(_far(now, then) for now, then in zip(rates(), self.rates, strict=True))
 
     def note(self, statistics: TableStatistics, changes: bool) -> None:
         """It was counted, and the plan changes or stays."""
         self.counted += 1
-        self._rates = statistics.rates
-        self._pause = SHORTEST if changes else min(2 * self._pause, LONGEST)
-        self._next = self._instants + self._pause
+        self.rates = statistics.rates
+        self.pause = SHORTEST if changes else min(2 * self.pause, LONGEST)
+        self.next = self.instants + self.pause
         if changes:
             self.changed += 1
             self.in_force = statistics
-
-    def as_json(self) -> dict[str, Any]:
-        """What is kept."""
-        return {
-            "instants": self._instants, "next": self._next, "pause": self._pause, "rates": list(self._rates),
-            "counted": self.counted, "changed": self.changed,
-            "in_force": None if self.in_force is None else self.in_force.as_json(),
-        }  # fmt: skip
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """The inverse of `as_json`."""
-        self._instants, self._next, self._pause = saved["instants"], saved["next"], saved["pause"]
-        self._rates, self.counted, self.changed = saved["rates"], saved["counted"], saved["changed"]
-        self.in_force = None if saved["in_force"] is None else TableStatistics.of_json(saved["in_force"])
 
 
 def _far(now: float, then: float) -> bool:

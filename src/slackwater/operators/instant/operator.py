@@ -27,6 +27,7 @@ from slackwater.core.state import (
     state_update,
 )
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.values import as_json, of_json
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.instant.adapting import Adapting, Running
@@ -197,7 +198,7 @@ class InstantOperator(Operator):
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
         entries = [state_update("instant", "passed", encode_json({"passed": self._passed, "next": self._next + 1}))]
         if self.spec.planner is not None:
-            entries.append(state_update("instant", "adapting", encode_json(self._adapting.as_json())))
+            entries.append(state_update("instant", "adapting", encode_json(as_json(self._adapting))))
         for key, (stream, newest) in list(self._chunks.items()):
             if newest < self._horizon(stream):
                 del self._chunks[key]
@@ -221,7 +222,7 @@ class InstantOperator(Operator):
             if entry.namespace == "instant" and entry.value is not None:
                 saved = decode_json(entry.value)
                 if entry.key == "adapting":
-                    self._adapting.restore(saved)
+                    self._adapting = of_json(Adapting, saved)
                 else:
                     self._passed, self._next = saved["passed"], saved.get("next", 0)
             elif entry.value is None:

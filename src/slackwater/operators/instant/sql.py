@@ -34,10 +34,19 @@ from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 Leaf = Callable[[Scan | Given], str]
 """The name under which the database knows a leaf."""
 _NAN = "CAST('NaN' AS DOUBLE)"
-_INFIX = {op: op for op in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=")} | {"rescale": "*"}
-_CALLED = {name: name for name in ("abs", "floor", "ceil", "sign", "coalesce", "nullif", "least", "greatest")}
-_OTHERS = ("and", "or", "not", "neg", "is_null", "case", "in", "to_float", "/", "%", "//", "decimal_to_float")
-EXPRESSIBLE = frozenset((*_INFIX, *_CALLED, *_OTHERS))
+_WRITTEN = {op: f"({{0}} {op} {{1}})" for op in ("+", "-", "*", "=", "<>", "<", "<=", ">", ">=")} | {
+    "rescale": "({0} * {1})",
+    "not": "(NOT {0})",
+    "neg": "(- {0})",
+    "is_null": "({0} IS NULL)",
+    "to_float": "CAST({0} AS DOUBLE)",
+    "/": "(CAST({0} AS DOUBLE) / nullif(CAST({1} AS DOUBLE), 0))",
+    "decimal_to_float": "(CAST({0} AS DOUBLE) / nullif(CAST({1} AS DOUBLE), 0))",
+    "%": "({0} % nullif({1}, 0))",
+    "//": "(({0} - (({0} % {1}) + {1}) % {1}) // {1})",
+}
+_CALLED = ("abs", "floor", "ceil", "sign", "coalesce", "nullif", "least", "greatest")
+EXPRESSIBLE = frozenset((*_WRITTEN, *_CALLED, "and", "or", "in", "case"))
 """The operators that SQL computes as compiled code does, null for null and bit for bit."""
 
 
@@ -212,31 +221,17 @@ class Renderer:
     def _called(self, call: Call) -> str:
         args = [self(arg) for arg in call.args]
         op = call.op
-        if op in _INFIX:
-            return f"({args[0]} {_INFIX[op]} {args[1]})"
+        if op in _WRITTEN:
+            return _WRITTEN[op].format(*args)
         if op in ("and", "or"):
             return "(" + f" {op.upper()} ".join(args) + ")"
         if op == "in":
             return f"({args[0]} IN ({', '.join(args[1:])}))"
-        if op == "not":
-            return f"(NOT {args[0]})"
-        if op == "neg":
-            return f"(- {args[0]})"
-        if op == "is_null":
-            return f"({args[0]} IS NULL)"
         if op == "case":
             branches = "".join(f" WHEN {args[at]} THEN {args[at + 1]}" for at in range(0, len(args) - 1, 2))
             return f"CASE{branches} ELSE {args[-1]} END"
-        if op == "to_float":
-            return f"CAST({args[0]} AS DOUBLE)"
-        if op in ("/", "decimal_to_float"):
-            return f"(CAST({args[0]} AS DOUBLE) / nullif(CAST({args[1]} AS DOUBLE), 0))"
-        if op == "%":
-            return f"({args[0]} % nullif({args[1]}, 0))"
-        if op == "//":
-            return f"(({args[0]} - (({args[0]} % {args[1]}) + {args[1]}) % {args[1]}) // {args[1]})"
         assert op in _CALLED, f"{op} has no meaning in SQL"
-        text = f"{_CALLED[op]}({', '.join(args)})"
+        text = f"{op}({', '.join(args)})"
         # A float beyond 64 bits has no integer.
         return f"TRY_CAST({text} AS BIGINT)" if call.kind is Kind.INT else text
 
