@@ -184,7 +184,7 @@ class _Answering(Operator):
 
 
 class PaneReadingOperator(_Answering):
-    """The operator where somebody else keeps the panes, moves them on, and delivers what its windows came to.
+    """The operator where the owner of a store keeps the panes, moves them on, and delivers what its windows came to.
 
     What it emits for a run is what `AggregateOperator` emits for the same tuples, up to the rounding of float sums,
     whose partials are added up in another order. Of its own it has the number of its next window, and nothing else.
