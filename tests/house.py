@@ -14,7 +14,7 @@ BUDGETS = {
     "advice": 2_050,
     "cli": 3_150,
     "core": 2_700,
-    "disorder": 5_450,
+    "disorder": 5_400,
     "expressions": 4_050,  # all that is said of aggregates, for everybody who asks
     "figures": 350,
     "language": 5_350,
