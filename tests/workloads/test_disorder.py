@@ -90,7 +90,7 @@ def test_the_page_shows_every_member_and_every_generator():
     for name, member in disorder.ZOO.items():
         assert f"**{name}**: {member.says}" in words
         assert f"](disorder/{name}.png)" in PAGE
-    generators = set(disorder.__all__) - {"ZOO", "Delay", "Disorder", "Kind", "Member", "Sent"}
+    generators = set(disorder.__all__) - {"ZOO", "AddedDelay", "Disorder", "DisorderKind", "Sent", "ZooMember"}
     assert [name for name in generators if f"{name}(" not in PAGE] == []
 
 
@@ -168,7 +168,7 @@ def test_only_members_of_wrong_clocks_say_a_wrong_time(name):
     workload = disorder.zoo(name, minutes=6)
     wrong = column(workload, "ts") != column(workload, "sent")
     member = disorder.ZOO[name]
-    if member.kind is disorder.Kind.WRONG_CLOCKS:
+    if member.kind is disorder.DisorderKind.WRONG_CLOCKS:
         assert 0.01 < wrong.mean() < 0.05
     else:
         assert name == "drift" or not wrong.any()

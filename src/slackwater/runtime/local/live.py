@@ -119,8 +119,8 @@ class LiveQuery(Handle[Emission]):
             side_output=BufferedSideOutput(plan, self._codebook, on_rejected=self._rejected),
         )
         self._kernel = kernel_for(plan, epochs, self._codebook)
-        self._moments = plan.options.idle_timeout is not None or goes_by_arrival(query)
-        self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
+        self._stamps_arrivals = plan.options.idle_timeout is not None or goes_by_arrival(query)
+        self._by_wall_clock = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable = RejectionCounts(one.stream.alias for one in plan.inputs)
         self._rejected_rows = RejectedRows(plan)
@@ -229,7 +229,7 @@ class LiveQuery(Handle[Emission]):
         good = np.flatnonzero(taken.reasons == GOOD)
         words = np.zeros((self._plan.operator.rows, len(good)), np.int64)
         words[: len(taken.words)] = taken.words[:, good]
-        arrival_time = np.full(len(good), now) if self._moments else None
+        arrival_time = np.full(len(good), now) if self._stamps_arrivals else None
         return Batch(np.full(len(good), position), words, taken.passes[good], arrival_time)
 
     def _typed(self, source: str, table: pa.Table) -> pa.Table:
@@ -282,7 +282,7 @@ class LiveQuery(Handle[Emission]):
 
     def _look(self) -> None:
         """With an idle timeout, a stream may have been silent for too long meanwhile."""
-        if self._beats:
+        if self._by_wall_clock:
             self._latest = max(self._latest, self._now())
             self._take_over(self._driver.on_processing_time(self._latest))
             if self._watcher is not None:
