@@ -214,7 +214,7 @@ def test_a_row_that_one_query_rejects_is_not_lost_to_the_others() -> None:
     texts = {
         "sums": QUERIES["sums"],
         "odd": "SELECT SUM(odd) AS s FROM a [1 SECOND] WITH DELAY 300 MS",
-        "odd_pairs": "SELECT a.unencodable, b.v FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k WITH DELAY 300 MS",
+        "odd_pairs": "SELECT a.odd, b.v FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k WITH DELAY 300 MS",
         "pairs": QUERIES["pairs"],
     }
     plans = planned(texts, tables)
