@@ -10,13 +10,13 @@ line that is whole.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from slackwater.core.errors import DataError
+from slackwater.core.files import write_whole
 from slackwater.observe.value import QueryProgress
 
 NAME = "progress.jsonl"
@@ -59,13 +59,10 @@ class HistoryFile:
 
     def rewrite(self, queries: Mapping[str, Mapping[str, Any] | None], progress: Iterable[QueryProgress]) -> None:
         """Put what is remembered in the place of what was written."""
-        beside = self.path.with_suffix(".new")
         lines = [_query_line(name, plan) for name, plan in queries.items()]
         lines += map(_progress_line, progress)
-        with beside.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
         self._file.close()
-        os.replace(beside, self.path)
+        write_whole(self.path, "".join(lines).encode())
         self._file = self.path.open("a", encoding="utf-8")
         self._lines = len(lines)
 

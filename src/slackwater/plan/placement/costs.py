@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from slackwater.core.errors import UsageError
+from slackwater.core.files import write_whole
 
 VERSION = 2
 FILE = "SLACKWATER_COSTS"
@@ -113,10 +114,7 @@ def costs_file() -> Path:
 
 def save_costs(costs: Costs, path: Path) -> None:
     """Write costs for plans to come. A reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    new.write_text(json.dumps({"version": VERSION, **asdict(costs)}, indent=1) + "\n", encoding="utf-8")
-    new.replace(path)
+    write_whole(path, (json.dumps({"version": VERSION, **asdict(costs)}, indent=1) + "\n").encode())
 
 
 def load_costs(path: Path | None = None) -> Costs:

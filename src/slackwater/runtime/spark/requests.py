@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from slackwater.core.errors import SlackwaterError, UsageError, writing
+from slackwater.core.files import write_whole
 from slackwater.runtime.spark.store import signed, verified
 
 REQUESTS = "slackwater-requests"
@@ -55,7 +55,7 @@ def ask(checkpoint: Path, request: Request, patience: float = PATIENCE) -> None:
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
     with writing(folder):
         folder.mkdir(exist_ok=True)
-        _appear(folder / f"{name}.ask", asdict(request))
+    write_whole(folder / f"{name}.ask", signed(asdict(request)).encode())
     answer, deadline = folder / f"{name}.answer", time.monotonic() + patience
     taken = False
     while not answer.exists():
@@ -126,15 +126,8 @@ class RequestInbox:
         except Exception as failed:
             # The request is answered with the error; the set goes on.
             error = f"{type(failed).__name__}: {failed}"
-        _appear(asked.with_suffix(".answer"), {"error": error})
+        write_whole(asked.with_suffix(".answer"), signed({"error": error}).encode())
         taken.unlink(missing_ok=True)
-
-
-def _appear(file: Path, content: dict[str, Any]) -> None:
-    """Write a file that is whole when it can be seen."""
-    hidden = file.with_name(f".{file.name}")
-    hidden.write_text(signed(content), "utf-8")
-    os.rename(hidden, file)
 
 
 def _gone(asked: Path) -> bool:

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from slackwater.core.errors import SlackwaterError, writing
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.files import create_whole, write_whole
 
 REMEDY = "restore it from a backup, or use a new checkpoint folder"
 CHECK = "crc"
@@ -192,36 +193,10 @@ class LocalStore:
             return None
 
     def write(self, name: str, content: bytes, durable: bool = False) -> None:
-        hidden = self._aside(name, content, durable)
-        os.replace(hidden, self.path(name))
+        write_whole(self.path(name), content, durable)
 
     def create(self, name: str, content: bytes) -> bool:
-        hidden = self._aside(name, content, durable=True)
-        try:
-            # A rename would replace the file that is there.
-            os.link(hidden, self.path(name))
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(hidden)
-        return True
-
-    def _aside(self, name: str, content: bytes, durable: bool) -> str:
-        """The file under a hidden name that nobody else has."""
-        folder, _, last = self.path(name).rpartition("/")
-        hidden = f"{folder}/.{last}.{secrets.token_hex(8)}"
-        with writing(self.path(name)):
-            try:
-                file = open(hidden, "wb")  # noqa: SIM115
-            except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)
-                file = open(hidden, "wb")  # noqa: SIM115
-            with file:
-                file.write(content)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-        return hidden
+        return create_whole(self.path(name), content)
 
     def exists(self, name: str) -> bool:
         return os.path.exists(self.path(name))
