@@ -346,8 +346,8 @@ def test_a_query_rests_as_in_the_local_runtime(name: str) -> None:
         begin = arrivals.done
         kernel.absorb(key, *arrivals.next(domain, 150))
         results += sum(len(emission.ts) for _, emission in kernel.advance())
-        taken = slice(begin, arrivals.done)
-        rows = {source: arrivals.row[taken][arrivals.stream[taken] == s] for s, source in enumerate(domain.sources)}
+        taken = arrivals.arrivals.some(slice(begin, arrivals.done))
+        rows = {source: taken.row[taken.stream == s] for s, source in enumerate(domain.sources)}
         played.batch({source: tables[source].take(pa.array(mine)) for source, mine in rows.items()}, *messages)
         seen, ours = kernel.observe(name), played.seen[played.members[0].key]
         if step not in (2, 3):

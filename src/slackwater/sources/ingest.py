@@ -6,6 +6,7 @@ table, `EncodedColumns` encodes each of its columns once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,28 @@ class EncodedColumns(Columns):
         return self._columns[name, kind]
 
 
+def encode_rows(
+    words: Words, columns: Columns, time: str, wanted: Iterable[tuple[str, Kind, int]], first_row: int
+) -> tuple[Reasons, dict[str, Reasons]]:
+    """Fill words with event times, the numbers of rows from the first on, and some columns, each at its row. Why rows
+    have no event time; and the columns in which some row has no word, with why."""
+    words[TS], reasons = columns.time(time)
+    words[ROW] = np.arange(first_row, first_row + words.shape[1])
+    bad: dict[str, Reasons] = {}
+    for name, kind, row in wanted:
+        words[row], why = columns.column(name, kind)
+        if why.any():
+            bad[name] = why
+    return reasons, bad
+
+
+def with_reasons(reasons: Reasons, others: Iterable[Reasons]) -> Reasons:
+    """Why each row is bad, by the first reason that there is for it."""
+    for why in others:
+        reasons = np.where(reasons == GOOD, why, reasons)
+    return reasons
+
+
 def ingest(
     plan: InputPlan,
     table: pa.Table,
@@ -74,16 +97,11 @@ def ingest(
     encoded: EncodedColumns | None = None,
 ) -> Ingested:
     """Encode a table for one input of a plan; `encoded` has the columns that other inputs have read from it."""
-    n = table.num_rows
+    words = np.empty((plan.all_rows, table.num_rows), np.int64)
     columns = encoded or Columns(table, codebook, time_unit)
-    words = np.empty((plan.all_rows, n), np.int64)
-    words[TS], unreadable = columns.time(plan.stream.schema.time)
-    reasons = unreadable.copy()
-    words[ROW] = np.arange(first_row, first_row + n)
-    for name, kind, row in plan.columns:
-        words[row], why = columns.column(name, kind)
-        if why.any():
-            reasons = np.where(reasons == GOOD, why, reasons)
+    unreadable, bad = encode_rows(words, columns, plan.stream.schema.time, plan.columns, first_row)
+    # Who packs rows marks more of them as bad; what is encoded once is for several inputs.
+    reasons = with_reasons(unreadable.copy(), bad.values())
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is rejected, or that the filter drops, must not fail a query by what is computed from it.
     taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], Coding(codebook))

@@ -1,7 +1,8 @@
-"""Plans of queries over tables, by what the tables say: rates, and how many rows operators have.
+"""Plans of queries over tables, by what the tables say: rates, what a tuple weighs, and how many rows operators have.
 
-Invariant: what is counted is the end of each table, and at most SAMPLE rows of it, however long it is. A plan changes
-which way a query is computed, and never its results.
+Invariant: only queries that are planned by rates are asked for them: those whose windows follow rates, and those over
+instantaneous windows. Others pay nothing for it. Rows of operators are counted at the end of each table, at most SAMPLE
+of it, however long it is. A plan changes which way a query is computed, and never its results.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.core.batch import TS
+from slackwater.core.nested import column_at
+from slackwater.core.time import SECOND
 from slackwater.expressions.columnar import Coding
-from slackwater.language.bound import BoundQuery
+from slackwater.language.bound import BoundQuery, InstantQuery, StreamRef, rates_anywhere, raw_streams
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.store import WindowStore
@@ -23,14 +27,17 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD
-from slackwater.sources.expected import expected_of
+from slackwater.sources.encode import GOOD, encode_time
 from slackwater.sources.ingest import ingest
 
 SAMPLE = 1 << 17
 """Rows of a table that are looked at."""
 NEWEST = 0.99
 """Event times beyond this quantile may be wrong, and are not gone by."""
+WORD = 8
+"""Bytes of a value, where nothing says what a tuple weighs."""
+STRAYS = 100
+"""One in so many event times at either end may be wrong by any amount, and is not gone by."""
 
 
 def plan_over(
@@ -77,3 +84,44 @@ def _measured(
         stores[-1].append(ts[ts < at], words[:, ts < at])
     statistics = take_statistics(spec.as_stated, stores, at, BuildContext(Coding(codebook), codebook.table))
     return on_engines_by(made, spec, statistics, rates)
+
+
+def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: str) -> dict[str, Expected]:
+    """By source, what the tables say of the streams of a query; nothing of one that has no two event times."""
+    if not (rates_anywhere(query) or isinstance(query, InstantQuery)):
+        return {}
+    found: dict[str, Expected] = {}
+    size_by = query.options.size_by
+    for stream in raw_streams(query):
+        table = tables[stream.source]
+        rate = rate_of(column_at(table, stream.schema.time), time_unit)
+        if rate is not None:
+            found[stream.source] = Expected(rate, _weight(stream, table, size_by))
+    return found
+
+
+def rate_of(times: pa.ChunkedArray, time_unit: str) -> float | None:
+    """Tuples a second of event time, by all but the first and last hundredth of them.
+
+    >>> rate_of(pa.chunked_array([[0, 500, 1000, 1500, 2000]]), "ms")
+    2.0
+    """
+    words, reasons = encode_time(times, time_unit)
+    known = np.sort(words[reasons == GOOD])
+    strays = len(known) // STRAYS
+    kept = known[strays : len(known) - strays]
+    if len(kept) < 2 or kept[0] == kept[-1]:
+        return None
+    return (len(kept) - 1) * SECOND / float(kept[-1] - kept[0])
+
+
+def _weight(stream: StreamRef, table: pa.Table, size_by: str | None) -> float:
+    """Bytes of a tuple on average, by the column that says so, or by its number of values."""
+    words = float(WORD * len(stream.schema.names))
+    if size_by is None or size_by not in stream.schema:
+        return words
+    if not stream.schema[size_by].kind.numeric:
+        return words
+    sizes = column_at(table, size_by)
+    mean = pc.mean(pc.if_else(pc.greater_equal(sizes, 0), sizes, None)).as_py()
+    return words if mean is None else float(mean)

@@ -12,26 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import Batch, Words
+from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.errors import DataError, QueryError, UsageError
 from slackwater.core.schema import Kind, kind_of
 from slackwater.language.bound import goes_by_arrival
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, encode_time
+from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, Reasons, encode_time
 from slackwater.sources.files import ARRIVAL
 from slackwater.sources.ingest import Ingested, ingest
 
 
 @dataclass(frozen=True)
-class Replay:
-    """Arrivals of a plan's inputs, in order."""
+class Arrivals:
+    """Which rows of several inputs arrive, in order."""
 
-    inputs: tuple[Ingested, ...]
-    tables: tuple[pa.Table, ...]
-    """The source rows of each input, for late and rejected rows."""
-    codebook: Codebook
-    rows: int
     stream: Words
     row: Words
     arrival_time: Words | None
@@ -41,25 +36,46 @@ class Replay:
     def __len__(self) -> int:
         return len(self.stream)
 
+    def some(self, which: slice | Flags) -> Arrivals:
+        """Some of them."""
+        arrived = None if self.arrival_time is None else self.arrival_time[which]
+        return Arrivals(self.stream[which], self.row[which], arrived, self.notes)
+
+    def by_input(self, inputs: int) -> Iterator[tuple[int, slice | Words, slice | Words]]:
+        """Each input with the positions of its arrivals, and its rows there; without a gap between rows as slices."""
+        if inputs == 1 and len(self) and self.row[-1] - self.row[0] + 1 == len(self):
+            yield 0, slice(0, len(self)), slice(int(self.row[0]), int(self.row[-1]) + 1)
+            return
+        for s in range(inputs):
+            mine = np.flatnonzero(self.stream == s)
+            yield s, mine, self.row[mine]
+
+
+@dataclass(frozen=True)
+class Replay(Arrivals):
+    """Arrivals of a plan's inputs, with what arrives."""
+
+    inputs: tuple[Ingested, ...]
+    tables: tuple[pa.Table, ...]
+    """The source rows of each input, for late and rejected rows."""
+    codebook: Codebook
+    rows: int
+
     def batches(self, size: int) -> Iterator[Batch]:
         """The good rows in arrival order, `size` at a time."""
         for begin in range(0, len(self), size):
-            stream, row = self.stream[begin : begin + size], self.row[begin : begin + size]
-            arrival_time = None if self.arrival_time is None else self.arrival_time[begin : begin + size]
-            yield self._gathered(stream, row, arrival_time)
+            yield self._gathered(self.some(slice(begin, begin + size)))
 
-    def _gathered(self, stream: Words, row: Words, arrival_time: Words | None) -> Batch:
-        words = np.zeros((self.rows, len(stream)), np.int64)
-        passes = np.ones(len(stream), np.bool_)
-        for s, one in enumerate(self.inputs):
-            if len(self.inputs) == 1:
-                gapless = row[-1] - row[0] + 1 == len(row)
-                where = slice(row[0], row[-1] + 1) if gapless else row
-                return Batch(stream, np.ascontiguousarray(one.words[:, where]), one.passes[where], arrival_time)
-            mine = np.flatnonzero(stream == s)
-            words[: len(one.words), mine] = one.words[:, row[mine]]
-            passes[mine] = one.passes[row[mine]]
-        return Batch(stream, words, passes, arrival_time)
+    def _gathered(self, some: Arrivals) -> Batch:
+        if len(self.inputs) == 1:
+            ((_, _, there),) = some.by_input(1)
+            words = np.ascontiguousarray(self.inputs[0].words[:, there])
+            return Batch(some.stream, words, self.inputs[0].passes[there], some.arrival_time)
+        words, passes = np.zeros((self.rows, len(some)), np.int64), np.ones(len(some), np.bool_)
+        for s, mine, there in some.by_input(len(self.inputs)):
+            words[: len(self.inputs[s].words), mine] = self.inputs[s].words[:, there]
+            passes[mine] = self.inputs[s].passes[there]
+        return Batch(some.stream, words, passes, some.arrival_time)
 
 
 def replay(
@@ -78,19 +94,44 @@ def replay(
     codebook = Codebook()
     tables = tuple(sources[one.stream.source] for one in plan.inputs)
     inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
+    names = [one.stream.source for one in plan.inputs]
+    found = arrivals(names, sources, [one.reasons for one in inputs], time_unit, arrival_time, ranks)
+    return Replay(
+        found.stream, found.row, found.arrival_time, found.notes, inputs, tables, codebook, plan.operator.rows
+    )
+
+
+def arrivals(
+    inputs: Sequence[str],
+    sources: Mapping[str, pa.Table],
+    reasons: Sequence[Reasons],
+    time_unit: str,
+    arrival_time: str | None = None,
+    ranks: Mapping[str, Words] | None = None,
+) -> Arrivals:
+    """The good rows of several inputs in arrival order; `inputs` has the source of each, and `reasons` says why some of
+    its rows are bad."""
     notes: tuple[str, ...] = ()
     if len(inputs) == 1:
-        row = np.flatnonzero(inputs[0].reasons == GOOD)
+        row = np.flatnonzero(reasons[0] == GOOD)
         stream = np.zeros(len(row), np.int64)
     else:
-        stream, row, notes = interleaved([one.stream.source for one in plan.inputs], sources, ranks)
+        stream, row, notes = _interleaved(inputs, sources, ranks)
         good = np.zeros(len(row), np.bool_)
-        for position, one in enumerate(inputs):
+        for position, one in enumerate(reasons):
             mine = stream == position
-            good[mine] = one.reasons[row[mine]] == GOOD
+            good[mine] = one[row[mine]] == GOOD
         stream, row = stream[good], row[good]
-    arrived = moments([one.stream.source for one in plan.inputs], tables, stream, row, arrival_time, time_unit)
-    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrived, notes)
+    arrived = None
+    if arrival_time is not None:
+        column, _, unit = arrival_time.rpartition(":")
+        if unit not in TIME_UNITS:
+            column, unit = arrival_time, time_unit
+        arrived = np.empty(len(row), np.int64)
+        for position, source in enumerate(inputs):
+            mine = stream == position
+            arrived[mine] = _moments(source, sources[source], column, unit)[row[mine]]
+    return Arrivals(stream, row, arrived, notes)
 
 
 def check_arrival_times(plan: PhysicalPlan, known: bool) -> None:
@@ -102,28 +143,7 @@ def check_arrival_times(plan: PhysicalPlan, known: bool) -> None:
         )
 
 
-def moments(
-    inputs: Sequence[str],
-    tables: Sequence[pa.Table],
-    stream: Words,
-    row: Words,
-    arrival_time: str | None,
-    time_unit: str,
-) -> Words | None:
-    """When each of some (input, row) arrived, where a column says so; `inputs` has the source of each input."""
-    if arrival_time is None:
-        return None
-    column, _, unit = arrival_time.rpartition(":")
-    if unit not in TIME_UNITS:
-        column, unit = arrival_time, time_unit
-    arrived = np.empty(len(row), np.int64)
-    for position, (source, table) in enumerate(zip(inputs, tables, strict=True)):
-        mine = stream == position
-        arrived[mine] = _moments(source, table, column, unit)[row[mine]]
-    return arrived
-
-
-def interleaved(
+def _interleaved(
     inputs: Sequence[str], sources: Mapping[str, pa.Table], ranks: Mapping[str, Words] | None
 ) -> tuple[Words, Words, tuple[str, ...]]:
     """(input, row) of all rows of several inputs, in arrival order; and what is odd about it.

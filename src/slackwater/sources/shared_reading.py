@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import FIRST_COLUMN, ROW, TS, Batch, Flags, Words
+from slackwater.core.batch import FIRST_COLUMN, TS, Batch, Flags, Words
 from slackwater.core.errors import DataError
 from slackwater.core.nested import column_at
 from slackwater.expressions.columnar import Coding
@@ -26,8 +26,9 @@ from slackwater.operators.query_set.places import NO_FILTER, DomainPlan
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan, SourcePlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, Reasons, encode_column, encode_time
-from slackwater.sources.replay import interleaved, moments
+from slackwater.sources.encode import GOOD, Reasons, encode_column
+from slackwater.sources.ingest import Columns, encode_rows, with_reasons
+from slackwater.sources.replay import Arrivals, arrivals
 from slackwater.sources.shared_filters import SharedFilters
 
 BITS = 64
@@ -51,11 +52,7 @@ class SharedIngested:
 
     def reasons_for(self, columns: tuple[str, ...] | frozenset[str]) -> Reasons:
         """Why each row is rejected by whoever reads these columns."""
-        reasons = self.reasons
-        for column in columns:
-            if column in self.bad:
-                reasons = np.where(reasons == GOOD, self.bad[column], reasons)
-        return reasons
+        return with_reasons(self.reasons, (self.bad[column] for column in columns if column in self.bad))
 
 
 class SharedIngest:
@@ -80,13 +77,9 @@ class SharedIngest:
         """Encode rows, judge every filter, compute what the queries want of what they choose."""
         plan, n = self._plan, table.num_rows
         words = np.zeros((plan.rows + len(self._rows), n), np.int64)
-        words[TS], reasons = encode_time(column_at(table, plan.time), self._time_unit)
-        words[ROW] = np.arange(first_row, first_row + n)
-        bad: dict[str, Reasons] = {}
-        for name, row in self._rows.items():
-            words[row], wrong = encode_column(column_at(table, name), plan.read[name], self._codebook)
-            if wrong.any():
-                bad[name] = wrong
+        columns = Columns(table, self._codebook, self._time_unit)
+        wanted = [(name, plan.read[name], row) for name, row in self._rows.items()]
+        reasons, bad = encode_rows(words, columns, plan.time, wanted, first_row)
         verdicts, broken = self._filters.judge(words, lambda number: _usable(reasons, bad, plan.filters[number]))
         failed = {name: error for number, error in broken.items() for name in plan.wanted[number]}
         verdicts[NO_FILTER] = reasons == GOOD
@@ -178,20 +171,11 @@ class SharedReading:
 
     def replay(self, domain: DomainPlan) -> DomainReplay:
         """The arrivals of a domain."""
-        if len(domain.sources) == 1:
-            row = np.arange(self.sources[domain.sources[0]].num_rows)
-            stream = np.zeros(len(row), np.int64)
-        else:
-            stream, row, notes = interleaved(domain.sources, self.sources, self._ranks)
-            self.notes |= dict.fromkeys(notes)
-        good = np.zeros(len(row), np.bool_)
-        for s, name in enumerate(domain.sources):
-            mine = stream == s
-            good[mine] = self.ingested[name].reasons_for(domain.unencodable[s])[row[mine]] == GOOD
-        stream, row = stream[good], row[good]
-        tables = [self.sources[name] for name in domain.sources]
-        arrived = moments(domain.sources, tables, stream, row, self._arrival_time, self._time_unit)
-        return DomainReplay(self, stream, row, arrived)
+        unencodable = zip(domain.sources, domain.unencodable, strict=True)
+        reasons = [self.ingested[name].reasons_for(columns) for name, columns in unencodable]
+        found = arrivals(domain.sources, self.sources, reasons, self._time_unit, self._arrival_time, self._ranks)
+        self.notes |= dict.fromkeys(found.notes)
+        return DomainReplay(self, found)
 
 
 @dataclass
@@ -199,38 +183,27 @@ class DomainReplay:
     """The arrivals of one clock domain, in order."""
 
     reading: SharedReading
-    stream: Words
-    row: Words
-    arrival_time: Words | None
+    arrivals: Arrivals
     done: int = 0
     """Arrivals handed out."""
 
     def __len__(self) -> int:
-        return len(self.stream)
+        return len(self.arrivals)
 
     def without(self, gone: Flags) -> DomainReplay:
         """Without some arrivals."""
-        arrived = None if self.arrival_time is None else self.arrival_time[~gone]
-        return DomainReplay(self.reading, self.stream[~gone], self.row[~gone], arrived)
+        return DomainReplay(self.reading, self.arrivals.some(~gone))
 
     def next(self, domain: DomainPlan, size: int) -> tuple[Batch, Words]:
         """The next arrivals, as the plan of the domain lays them out now, and the filters that they have passed."""
-        begin, end = self.done, min(self.done + size, len(self))
-        self.done = end
-        stream, row = self.stream[begin:end], self.row[begin:end]
+        some = self.arrivals.some(slice(self.done, self.done + size))
+        self.done += len(some)
         ingested = [self.reading.ingested[name] for name in domain.sources]
-        words = np.zeros((domain.width, end - begin), np.int64)
-        passed = np.zeros((max(len(one.passed) for one in ingested), end - begin), np.int64)
-        for s, one in enumerate(ingested):
-            if len(ingested) == 1 and end > begin and row[-1] - row[0] + 1 == len(row):
-                there: slice | Words = slice(int(row[0]), int(row[-1]) + 1)
-                mine: slice | Words = slice(0, len(row))
-            else:
-                mine = np.flatnonzero(stream == s)
-                there = row[mine]
+        words = np.zeros((domain.width, len(some)), np.int64)
+        passed = np.zeros((max(len(one.passed) for one in ingested), len(some)), np.int64)
+        for s, mine, there in some.by_input(len(ingested)):
             for d, of_source in enumerate(domain.rows[s]):
-                words[d, mine] = one.words[of_source, there]
-            for f in range(len(one.passed)):
-                passed[f, mine] = one.passed[f, there]
-        arrived = None if self.arrival_time is None else self.arrival_time[begin:end]
-        return Batch(stream, words, np.ones(end - begin, np.bool_), arrived), passed
+                words[d, mine] = ingested[s].words[of_source, there]
+            for f in range(len(ingested[s].passed)):
+                passed[f, mine] = ingested[s].passed[f, there]
+        return Batch(some.stream, words, np.ones(len(some), np.bool_), some.arrival_time), passed

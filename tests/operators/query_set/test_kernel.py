@@ -157,7 +157,7 @@ def test_a_tuple_is_in_the_log_as_long_as_somebody_waits_for_it_and_is_persisted
         one = host.replays[key]
         # By hand: what has come, is wanted by somebody, and lies after that one's watermark.
         waited = 0
-        for s, row in zip(one.stream[: one.done].tolist(), one.row[: one.done].tolist(), strict=True):
+        for s, row in zip(one.arrivals.stream[: one.done].tolist(), one.arrivals.row[: one.done].tolist(), strict=True):
             table = tables[domain.plan.sources[s]]
             ts, k, v = (table.column(column)[row].as_py() for column in ("ts", "k", "v"))
             wants = {

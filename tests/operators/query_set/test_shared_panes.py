@@ -157,7 +157,8 @@ def test_panes_are_kept_and_persisted_once_and_every_query_answers_as_alone() ->
         come = {
             (ts // 1000, k)
             for ts, k in zip(
-                *(tables["a"].column(name).take(one.row[: one.done]).to_pylist() for name in ("ts", "k")), strict=True
+                *(tables["a"].column(name).take(one.arrivals.row[: one.done]).to_pylist() for name in ("ts", "k")),
+                strict=True,
             )
         }
         held = {(second, k) for second, k in come if second >= needed}

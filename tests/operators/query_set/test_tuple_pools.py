@@ -63,7 +63,7 @@ def waited_for(host: Host, tables: dict[str, pa.Table]) -> set[tuple[str, int]]:
             continue
         domain = host.kernel.domains[key]
         come = one.done - domain.clocks.unjudged
-        for s, row in zip(one.stream[:come].tolist(), one.row[:come].tolist(), strict=True):
+        for s, row in zip(one.arrivals.stream[:come].tolist(), one.arrivals.row[:come].tolist(), strict=True):
             source = domain.plan.sources[s]
             told = rows[source][row]
             for name, member in domain.members.items():

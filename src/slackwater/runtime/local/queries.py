@@ -197,7 +197,7 @@ class LocalQueries:
         """The tables of a query, and how their texts are coded; its arrivals are those of its domain."""
         tables = tuple(self.reading.sources[one.stream.source] for one in plan.inputs)
         nothing = np.zeros(0, np.int64)
-        return Replay((), tables, self.reading.codebook, plan.operator.rows, nothing, nothing, None, self.notes)
+        return Replay(nothing, nothing, None, self.notes, (), tables, self.reading.codebook, plan.operator.rows)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -258,7 +258,7 @@ class LocalQueries:
         work for every query."""
         learns = any(member.query.release.controller.learns for member in domain.members.values())
         cut = self.epochs.each_tuple or self.epochs.tuples or self.epochs.span
-        return LARGE if cut and not learns and self._replays[domain.plan.key].arrival_time is None else BATCH
+        return LARGE if cut and not learns and self._replays[domain.plan.key].arrivals.arrival_time is None else BATCH
 
     def _epoch(self, key: str, arrivals: int, end: bool = False) -> Iterator[tuple[str, pa.Table]]:
         begun = self._clock()
@@ -323,8 +323,8 @@ class LocalQueries:
         if key not in self._replays:
             replay = self.reading.replay(self.kernel.plan.domains[key])
             names = self.kernel.plan.domains[key].sources
-            read = np.array([furthest[source] for source in names])[replay.stream]
-            self._replays[key] = replay.without(replay.row < read)
+            read = np.array([furthest[source] for source in names])[replay.arrivals.stream]
+            self._replays[key] = replay.without(replay.arrivals.row < read)
         self.runs[name] = QueryOfSet(name, plan, self)
         self._fail({one: error for one, error in failed.items() if one == name})
 
@@ -332,8 +332,9 @@ class LocalQueries:
         """How many rows of a source each domain has been given."""
         for key, domain in self.kernel.domains.items():
             replay = self._replays[key]
+            given = replay.arrivals.some(slice(replay.done))
             for s, name in enumerate(domain.plan.sources):
-                rows = replay.row[: replay.done][replay.stream[: replay.done] == s] if name == source else []
+                rows = given.row[given.stream == s] if name == source else []
                 yield int(rows[-1]) + 1 if len(rows) else 0
 
     def drop(self, name: str) -> None:
