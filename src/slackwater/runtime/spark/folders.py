@@ -172,7 +172,10 @@ def publish(folder: Folder, files: Sequence[str], number: int, again: bool = Tru
     """Publish the rows of a micro-batch in a folder, in place of what it may have written before, if it is one that
     may run `again`."""
     if isinstance(folder.at, Location):
-        _make_whole(folder, files, batch_in(folder, number), again)
+        batch = batch_in(folder, number)
+        if again:
+            batch.remove(*(name for name in batch.names() if name not in files))
+        _complete(folder, files, batch)
         return
     place = Path(folder.at, HIDDEN)
     for name in files:
@@ -186,24 +189,19 @@ def publish(folder: Folder, files: Sequence[str], number: int, again: bool = Tru
         whole.mkdir(parents=True)
         for name in files:
             os.rename(place / name, whole / name)
-        if not files:
-            # Who reads a folder without rows still finds its columns.
-            pq.write_table(folder.schema.empty_table(), whole / "part-none.parquet", compression=folder.codec)
-        (whole / DONE).touch()
+        _complete(folder, files, store_at(str(whole)))
         if seen.exists():
             os.rename(seen, place / "replaced")
         os.rename(whole, seen)
 
 
-def _make_whole(folder: Folder, files: Sequence[str], batch: Store, again: bool) -> None:
-    """Remove what other tasks have written before, and say that the rest is all."""
+def _complete(folder: Folder, files: Sequence[str], batch: Store) -> None:
+    """Say that the files of a micro-batch are all."""
     if not files:
         # Who reads a folder without rows still finds its columns.
-        files, empty = ["part-none.parquet"], pa.BufferOutputStream()
+        empty = pa.BufferOutputStream()
         pq.write_table(folder.schema.empty_table(), empty, compression=folder.codec)
-        batch.write(files[0], empty.getvalue())
-    if again:
-        batch.remove(*(name for name in batch.names() if name not in files))
+        batch.write("part-none.parquet", empty.getvalue())
     batch.write(DONE, b"")
 
 

@@ -48,11 +48,6 @@ def location_of(spark: SparkSession, folder: str) -> At | None:
     return located(whole.rstrip("/"), lambda name: hadoop.get(name))
 
 
-def state_folder(spark: SparkSession, checkpoint: str) -> At | None:
-    """Where the state of shards is kept in a checkpoint, as this process reaches it; None over Connect."""
-    return location_of(spark, f"{checkpoint}/{STATE}")
-
-
 def state_of_checkpoint(spark: SparkSession, checkpoint: str) -> StateRoot:
     """Where the state of a query that we start is kept."""
     return _root(spark, f"{checkpoint}/{STATE}", None)

@@ -214,17 +214,11 @@ def default_shards(spark: SparkSession) -> int:
     return max(1, min(partitions, cores))
 
 
-def complaints(spark: SparkSession) -> list[str]:
-    """What in a session's settings does harm, each with its remedy."""
-    if spark.conf.get("spark.python.worker.reuse", "true") == "false":
-        return [
-            "spark.python.worker.reuse is false; set it to true: a new worker reads the whole state of a shard in every"
-            " micro-batch"
-        ]
-    return []
-
-
 def check_session(spark: SparkSession, stacklevel: int) -> None:
     """Warn of settings that do harm and cannot be set here."""
-    for complaint in complaints(spark):
-        warnings.warn(complaint, stacklevel=stacklevel + 1)
+    if spark.conf.get("spark.python.worker.reuse", "true") == "false":
+        warnings.warn(
+            "spark.python.worker.reuse is false; set it to true: a new worker reads the whole state of a shard in every"
+            " micro-batch",
+            stacklevel=stacklevel + 1,
+        )

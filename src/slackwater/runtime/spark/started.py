@@ -50,7 +50,8 @@ from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy, withdraw
 from slackwater.runtime.spark.locations import (
     CHECKPOINT_SETTING,
-    state_folder,
+    STATE,
+    location_of,
     state_of_checkpoint,
     temporary_folder,
 )
@@ -382,7 +383,7 @@ def trigger_of(trigger: str | None) -> dict[str, Any]:
 
 def fence_of(spark: SparkSession, checkpoint: str) -> Fence:
     """What keeps other drivers from a checkpoint; nothing does where only Spark can reach its folder."""
-    state = state_folder(spark, checkpoint)
+    state = location_of(spark, f"{checkpoint}/{STATE}")
     return Fence(None if state is None else store_at(state))
 
 

@@ -45,15 +45,7 @@ else:
     class DataSource:
         """What PySpark before 4.0 does not have; nothing is made of it there."""
 
-    class DataSourceReader(DataSource):
-        """The same."""
-
-    class DataSourceStreamReader(DataSource):
-        """The same."""
-
-    class InputPartition(DataSource):
-        """The same."""
-
+    DataSourceReader = DataSourceStreamReader = InputPartition = DataSource
 
 if TYPE_CHECKING or HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as SupportsTriggerAvailableNow

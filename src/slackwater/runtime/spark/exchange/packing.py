@@ -30,7 +30,7 @@ from slackwater.runtime.spark.exchange.writer import (
 )
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
-from slackwater.runtime.spark.state.root import secret_of_task
+from slackwater.runtime.spark.state.root import secret_of_task, task_number
 from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
@@ -183,19 +183,11 @@ def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         register_here(packer.functions)
-        part = partition_number()
+        part = task_number() or 0
         for number, table in enumerate(gathered(pa.Table.from_batches([batch]) for batch in batches)):
             yield packer.packed(unguarded(table), part * 1_000_000 + number)
 
     return pack
-
-
-def partition_number() -> int:
-    """The partition that this task works on."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
 
 
 @dataclass(frozen=True)
