@@ -77,11 +77,6 @@ class Operator(ABC):
         """Take in partial results of tuples that are not at hand; only aggregates can."""
         raise NotImplementedError
 
-    @property
-    def external_sync(self) -> bool:
-        """Whether it synchronizes its streams itself, so that the release in front applies slack alone."""
-        return False
-
     def attach(self, release: Release) -> Stages:
         """Attach to this release; returns the stages that a pipeline drives from then on."""
         return DirectStage(release)
@@ -103,7 +98,8 @@ class Operator(ABC):
     @property
     def watched(self) -> Watched | None:
         """The windows of raw tuples whose answers have an error, if there are any."""
-        return None
+        watched: Watched | None = self.spec.watched
+        return watched
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         """A log of the answers that sums do not tell of, if there are any."""

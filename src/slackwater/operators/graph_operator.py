@@ -65,10 +65,6 @@ class GraphOperator(Operator, Stages):
         self._top: Synchronized | None = None
 
     @property
-    def external_sync(self) -> bool:
-        return True
-
-    @property
     def several_nodes(self) -> bool:
         return True
 

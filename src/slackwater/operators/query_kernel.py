@@ -100,7 +100,7 @@ class QueryKernel:
             terms.idle_after,
             terms.partition_slots,
             terms.max_behind,
-            operator.external_sync,
+            spec.external_sync,
         )
         self.release = make_release(released, controller)
         self._stages = operator.attach(self.release)

@@ -51,6 +51,10 @@ class CountWindows(WindowAggregate, ABC):
         return None
 
     @property
+    def watched(self) -> None:
+        return None
+
+    @property
     def state_identity(self) -> object:
         return self
 

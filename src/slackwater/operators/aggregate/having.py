@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.meters import AnswerLog, Watched
+from slackwater.disorder.meters import AnswerLog
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import compile_filter
 from slackwater.expressions.tree import Expr
@@ -59,10 +59,6 @@ class HavingOperator(Operator):
     @property
     def state_rows(self) -> int:
         return self._aggregate.state_rows
-
-    @property
-    def watched(self) -> Watched | None:
-        return self._aggregate.watched
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         return self._aggregate.answers_for(bound)

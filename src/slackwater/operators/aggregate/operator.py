@@ -82,8 +82,7 @@ class WindowAggregate(OperatorSpec):
         return Layout.of(self.aggregates)
 
     @property
-    def watched(self) -> Watched:
-        """What a slack controller must know to judge answers."""
+    def watched(self) -> Watched | None:
         return Watched(self.range, self.grid.slide, self.keys, asked_of(self.aggregates))
 
     @property
@@ -161,10 +160,6 @@ class _Answering(Operator):
     def __init__(self, spec: WindowAggregate) -> None:
         self.spec = spec
         self._answers: AnswerLog | None = None
-
-    @property
-    def watched(self) -> Watched:
-        return self.spec.watched
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         self._answers = log_for(self.spec.aggregates, bound)

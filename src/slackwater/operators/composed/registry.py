@@ -45,8 +45,9 @@ def _(
 def _(
     spec: PanePartials, operator: Operator, quality: Quality, options: Options, windows: Sequence[int]
 ) -> SlackController:
-    if isinstance(quality, RelativeError):
-        return Gathering(quality, options, spec.aggregate.watched)
+    watched = spec.aggregate.watched
+    if isinstance(quality, RelativeError) and watched is not None:
+        return Gathering(quality, options, watched)
     return controller_for(quality, options, windows)
 
 
