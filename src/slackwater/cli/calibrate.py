@@ -16,8 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.plan.placement.calibration import PlanToRun, calibrated, plans_to_run
-from slackwater.plan.placement.calibration_runs import run_plan
+from slackwater.plan.placement.calibration import PlanToRun, calibrated, plans_to_run, run_plan
 from slackwater.plan.placement.costs import CONSTANTS, Costs, costs_file, save_costs
 from slackwater.plan.placement.fitting import errors_of
 

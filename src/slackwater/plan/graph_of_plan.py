@@ -35,12 +35,12 @@ from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.render import render
 from slackwater.operators.description import Described, Detail
 from slackwater.operators.inputs import node_of, reads_node
-from slackwater.plan.explain_operators import aliases_of, columns_given, columns_shipped, describe_node, row_name
 from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
 from slackwater.plan.fragments import upper
 from slackwater.plan.graph import ROW, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.grid import Grid
+from slackwater.plan.names import aliases_of, columns_given, columns_shipped, describe_node, row_name
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.placement.explain import operator_nodes, placement_notes
 from slackwater.plan.placement.place import Placed

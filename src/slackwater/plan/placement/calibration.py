@@ -5,21 +5,29 @@ and numbers of groups that tell a cost by tuple from a cost by row, by group and
 equations (`plan/placement/fitting.py`). So constants are those of the engines as they are, with all that goes on around
 an operator, and a better kernel needs no other calibration.
 
-Invariant: the plans are the same on every machine. Who runs them is given: `run` takes a plan with a number of keys,
-and says how many seconds the tuples of one second take once the windows are full.
+A plan is run by the operator that runs queries over instantaneous windows. These are filled at one stroke: the
+watermark is moved on first, so that the tuples of the past are late, enter the windows, and no instant of the past is
+computed for them. Then some slides are run and timed.
+
+Invariant: plans and tuples are the same on every machine and every run, and tuples are made before the clock starts.
 
 References: 004 §6.3.2.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
+import numpy as np
 import pyarrow as pa
 
+from slackwater.core.batch import Words
 from slackwater.core.schema import Field, Kind
-from slackwater.core.time import SECOND
+from slackwater.core.time import BEFORE_ALL, SECOND
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
@@ -32,7 +40,9 @@ from slackwater.expressions.relational import (
     scans,
 )
 from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.operators.contract import Operator
 from slackwater.operators.instant.fragments import COLUMN, ROW
+from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.fitting import MeasuredPlan, fitted
 from slackwater.plan.placement.statistics import Statistics
@@ -169,3 +179,59 @@ def calibrated(run: Run, measured: str) -> tuple[Costs, list[MeasuredPlan]]:
         MeasuredPlan(plan.relation, plan.placement, plan.statistics, run(plan)) for plan in plans_to_run()
     ]  # fmt: skip
     return fitted(plans, Costs(), measured), plans
+
+
+SLIDES = 4
+"""Slides that are timed, after one that is not."""
+_AT_KEY, _AT_VALUE, _AT_FURTHER, _WIDTH = 2, 3, 4, 6
+_PLACES = {"k": _AT_KEY, "v": _AT_VALUE, "l": _AT_FURTHER, "m": _AT_FURTHER + 1}
+
+
+def _tuples(plan: PlanToRun, begin: int, seconds: int, rng: np.random.Generator) -> tuple[Words, Words]:
+    """Streams and words of the tuples of some seconds, in order of event time."""
+    streams = len(plan.statistics.rates)
+    n = int(plan.rate) * streams * seconds
+    words = np.empty((_WIDTH, n), np.int64)
+    words[0] = begin * SECOND + np.sort(rng.integers(0, seconds * SECOND, n))
+    words[1] = np.arange(n)
+    words[_AT_KEY] = rng.integers(0, plan.keys, n)
+    words[_AT_VALUE] = rng.random(n).view(np.int64)
+    words[_AT_FURTHER], words[_AT_FURTHER + 1] = words[_AT_KEY] // SEVEN, words[_AT_KEY] % SEVEN
+    return rng.integers(0, streams, n), words
+
+
+def _run(stream: Words, words: Words, met: int, watermark: int) -> OrderedBatch:
+    return OrderedBatch(OrderedTuples.of(stream, words, np.full(words.shape[1], met)), watermark, 0, 0)
+
+
+def operator_of(plan: PlanToRun) -> Operator:
+    """The operator that runs a plan."""
+    read = {window.stream: window.columns for window in scans(plan.relation)}
+    places = tuple(
+        tuple((column.name, _PLACES[column.name]) for column in read[stream])
+        for stream in sorted(plan.statistics.rates)
+    )
+    return InstantRelation(plan.relation, SECOND, places, _WIDTH, plan.placement).build()
+
+
+def runs_of(plan: PlanToRun) -> list[OrderedBatch]:
+    """Two runs that fill the windows, then one for each slide."""
+    rng = np.random.default_rng(7)
+    longest = max(window.range for window in scans(plan.relation)) // SECOND
+    full = longest * SECOND
+    stream, words = _tuples(plan, 0, longest, rng)
+    runs = [_run(stream[-1:], words[:, -1:], BEFORE_ALL, full), _run(stream[:-1], words[:, :-1], full, full)]
+    for second in range(longest, longest + SLIDES + 1):
+        runs.append(_run(*_tuples(plan, second, 1, rng), second * SECOND, (second + 1) * SECOND))
+    return runs
+
+
+def run_plan(plan: PlanToRun) -> float:
+    """Seconds of the processor for the tuples of one second, once the windows are full."""
+    operator, taken = operator_of(plan), []
+    for run in runs_of(plan):
+        begun = time.process_time()
+        for _ in operator.process(run, False):
+            pass
+        taken.append(time.process_time() - begun)
+    return median(taken[-SLIDES:])

@@ -30,9 +30,9 @@ from typing import Any
 from slackwater.expressions.render import render
 from slackwater.operators.description import Detail
 from slackwater.operators.query_set.places import QueryPlace
-from slackwater.plan.explain_operators import columns_shipped
 from slackwater.plan.graph import NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
+from slackwater.plan.names import columns_shipped
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
 from slackwater.plan.sharing.conjuncts import conjuncts_of
