@@ -6,7 +6,7 @@ Invariant: what is told is what was compared; nothing is estimated again here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from slackwater.core.time import format_duration
@@ -181,29 +181,3 @@ def operator_nodes(placed: Placed, windows: Mapping[int, str], aliases: Sequence
 
 def _rows(rows: float) -> str:
     return f"{rows:,.0f} rows" if rows >= 10 else f"{rows:.2g} rows"
-
-
-def as_json(placed: Placed) -> dict[str, Any]:
-    """The plan as data."""
-
-    def told(placement: Placement, cost: Cost) -> dict[str, Any]:
-        # JSON has no infinity; what cannot be computed there has no cost.
-        bottleneck, utilisation = (one if isfinite(one) else None for one in (cost.bottleneck, cost.utilisation))
-        return {"placement": list(placement), "bottleneck": bottleneck, "utilisation": utilisation}
-
-    n = len(placed.placement)
-    return {
-        **told(placed.placement, placed.cost),
-        "feasible": placed.feasible,
-        "holds": placed.holds,
-        "good_between": list(placed.good_between),
-        "rates": {str(stream): rate for stream, rate in placed.statistics.rates.items()},
-        "rates_from": placed.statistics.source,
-        "runner_up": None if placed.runner_up is None else told(*placed.runner_up),
-        "all_row": told((ROW,) * n, placed.all_row),
-        "all_column": told((COLUMN,) * n, placed.all_column),
-        "examined": placed.examined,
-        "exact": placed.exact,
-        "costs": placed.costs.measured,
-        "operators": [described(one.node) for one in placed.operators.tree if one.is_operator],
-    }

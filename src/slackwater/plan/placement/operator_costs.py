@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from slackwater.expressions.relational import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
+from slackwater.expressions.relational import Aggregate, AggregateCall, Join, Project, Relation, Select
 from slackwater.expressions.tree import Column
 from slackwater.operators.instant.row_engine import keys_held
 from slackwater.operators.instant.sql import can_be_column
@@ -163,7 +163,3 @@ class OperatorCosts:
 
     def _width(self, number: int) -> int:
         return max(1, len(self.tree[number].node.columns))
-
-    def is_window(self, number: int) -> bool:
-        """Whether a node is a window itself, which both engines can read."""
-        return isinstance(self.tree[number].node, Scan)
