@@ -18,6 +18,7 @@ from slackwater.core.time import MINUTE, SECOND
 from slackwater.figures.plan import draw_plan, placed
 from slackwater.language.bind import Bound, bind
 from slackwater.operators.description import Detail
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.explain import JSON, as_json, as_tree, explain
 from slackwater.plan.graph import ROW, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
@@ -263,9 +264,9 @@ def test_a_plan_says_how_its_results_are_ordered_emitted_and_spread() -> None:
         SYNC, FILTER, ADAPTIVE,
     ]  # fmt: skip
     assert planned(f"SELECT w FROM ({JOIN}) j").ordering.strategy == SYNC
-    assert planned(JOIN).relation_to_stream is None
-    held = planned(JOIN.replace("SELECT", "SELECT DSTREAM")).relation_to_stream
-    assert held is not None
+    assert not planned(JOIN).operator.holds
+    held = planned(JOIN.replace("SELECT", "SELECT DSTREAM")).operator
+    assert isinstance(held, RelationToStream)
     assert held.made_by == planned(JOIN).operator
     spread = planned(JOIN).partitioning
     assert (spread.shards(8), [len(rows) for rows in spread.keys or ()]) == (8, [1, 1])

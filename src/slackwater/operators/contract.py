@@ -196,6 +196,11 @@ class OperatorSpec(ABC):
         return ()
 
     @property
+    def holds(self) -> bool:
+        """Whether results are held until they leave, and are not emitted as they are made."""
+        return False
+
+    @property
     def count_only(self) -> bool:
         """Whether results are only counted."""
         return False

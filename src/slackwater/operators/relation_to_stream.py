@@ -19,11 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.core.quality import Quality
+from slackwater.core.rates import Resize
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec, WithoutKey
 from slackwater.operators.description import Described, Shown
+from slackwater.operators.join.bands import Band
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 
@@ -50,6 +53,42 @@ class RelationToStream(OperatorSpec):
     @property
     def needs_order(self) -> bool:
         return self.made_by.needs_order
+
+    @property
+    def holds(self) -> bool:
+        return True
+
+    @property
+    def windowed(self) -> bool:
+        return self.made_by.windowed
+
+    @property
+    def windows_joined(self) -> tuple[int, ...]:
+        return self.made_by.windows_joined
+
+    @property
+    def resize_at_first(self) -> Resize | None:
+        return self.made_by.resize_at_first
+
+    def learning_key(self, quality: Quality) -> str:
+        return self.made_by.learning_key(quality)
+
+    @property
+    def one_shard(self) -> str | None:
+        return self.made_by.one_shard
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        return self.made_by.shard_rows
+
+    @property
+    def without_key(self) -> WithoutKey:
+        # What partial results of shards come to is not known before they are combined.
+        combined = self.made_by.without_key is WithoutKey.AS_PARTIALS
+        return WithoutKey.NOT if combined else self.made_by.without_key
+
+    def bands_for_tiles(self, times: bool) -> list[Band]:
+        return self.made_by.bands_for_tiles(times)
 
     def describe(self, shown: Shown) -> Described:
         return self.made_by.describe(shown)

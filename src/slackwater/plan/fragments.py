@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from slackwater.core.batch import ROW
 from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
-from slackwater.core.results import DSTREAM
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.contract import GraphNode, WithoutKey
 from slackwater.operators.graph import OperatorGraph
@@ -29,7 +28,7 @@ def may_be_cut(plan: PhysicalPlan) -> bool:
     if plan.nodes:
         # The events of a combination are told apart by their numbers, which are those of one shard.
         return plan.options.size_by is None
-    return plan.operator.without_key is WithoutKey.AS_PARTIALS and plan.query.out.kind != DSTREAM
+    return plan.operator.without_key is WithoutKey.AS_PARTIALS
 
 
 def learned(plan: PhysicalPlan) -> str | None:

@@ -188,7 +188,7 @@ class _Builder:
     def results(self, last: str) -> None:
         """How results are emitted, and as what."""
         plan = self._plan
-        out, holds = plan.query.out, plan.relation_to_stream is not None
+        out, holds = plan.query.out, plan.operator.holds
         attributes: dict[str, Any] = {"relation_to_stream": out.kind, "every_us": out.every, "holds": holds}
         emitted = Described(_relation_to_stream(out, holds), attributes, ())
         last = self._add(NodeKind.RELATION_TO_STREAM, "", emitted, [last])

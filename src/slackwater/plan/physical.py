@@ -25,7 +25,6 @@ from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.join.bands import Band
-from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.state_size import Member, Weights
 from slackwater.plan.graph import ROW
 from slackwater.plan.grid import Grid, cheapest
@@ -129,8 +128,6 @@ class PhysicalPlan:
     """Of every join whose windows follow rates, inside out: the order of its streams, and why."""
     ordering: Ordering = IN_TURN
     """How the results of a join are brought into order, in tuple release."""
-    relation_to_stream: RelationToStream | None = None
-    """What holds results until they are emitted; None where they are emitted as they are made."""
     partitioning: Partitioning = ONE_SHARD
     weights: Weights = ()
     """The names of the plan's windows in memory reports, and what their tuples consist of."""

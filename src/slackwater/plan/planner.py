@@ -60,13 +60,9 @@ def plan(
     """
     ordered, orders = in_order(query, expected or {})
     made = on_engines(_plan(ordered, count_only, identities), expected or {})
-    return replace(
-        made,
-        orders=orders,
-        relation_to_stream=_relation_to_stream(made),
-        partitioning=partitioning_of(made, expected),
-        weights=weights_of(made),
-    )
+    if _holds_results(made.query):
+        made = replace(made, operator=RelationToStream(made.operator, made.query.out.every or 0))
+    return replace(made, orders=orders, partitioning=partitioning_of(made, expected), weights=weights_of(made))
 
 
 def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
@@ -98,13 +94,6 @@ def _check_relation_to_stream(query: BoundQuery, count_only: bool) -> None:
         raise UsageError(f"--count counts results when they are made; leave it out, or leave out {query.out}")
     if query.options.shape == BINARY:
         raise UsageError(f"option shape = 'binary' does not go with {query.out}; leave it out")
-
-
-def _relation_to_stream(made: PhysicalPlan) -> RelationToStream | None:
-    """What holds results until they are emitted."""
-    if not _holds_results(made.query):
-        return None
-    return RelationToStream(made.operator, made.query.out.every or 0)
 
 
 def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:

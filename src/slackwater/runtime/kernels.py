@@ -47,7 +47,7 @@ def _built(
         )
     if not epochs.each_tuple:
         check_in_epochs(plan.options)
-    spec: OperatorSpec = plan.relation_to_stream or plan.operator
+    spec = plan.operator
     build = ORDERINGS.find(plan.ordering.strategy if epochs.each_tuple else SYNC)
     assert build is not None, "a plan has one of these strategies"
     operator = build(spec, BuildContext(Coding(codebook), codebook.table, panes), plan.ordering)

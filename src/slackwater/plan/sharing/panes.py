@@ -34,7 +34,7 @@ def why_alone(plan: PhysicalPlan) -> str | None:
     The text ends the sentence "has panes of its own: ".
     """
     spec = plan.operator.as_panes
-    if spec is None or plan.relation_to_stream is not None:
+    if spec is None:
         return None
     kept = [one.function for one in spec.aggregates if one.holistic]
     if kept:
@@ -50,7 +50,7 @@ def why_alone(plan: PhysicalPlan) -> str | None:
 def shared_panes(plan: PhysicalPlan, row_of: Callable[[int], int]) -> PanesPlace | None:
     """What a query reads of a pane store, given the row of its domain for each of its own; None where it reads none."""
     spec = plan.operator.as_panes
-    if spec is None or plan.relation_to_stream is not None or why_alone(plan) is not None:
+    if spec is None or why_alone(plan) is not None:
         return None
     common = InCommon.of(plan)
 
@@ -110,7 +110,7 @@ def panes_of(plans: Mapping[str, PhysicalPlan], places: Mapping[str, QueryPlace]
     """Whose panes each aggregate of a set reads, where there is another one over its stream."""
     by_source: dict[str, list[str]] = {}
     for name, plan in plans.items():
-        if plan.operator.as_panes is not None and plan.relation_to_stream is None:
+        if plan.operator.as_panes is not None:
             by_source.setdefault(plan.inputs[0].stream.source, []).append(name)
     of_all: dict[str, PanesOf] = {}
     for names in by_source.values():

@@ -62,7 +62,7 @@ class Within(NamedTuple):
 def aggregate_of(plan: PhysicalPlan) -> WindowAggregate | None:
     """The operator of a plan, where it can do with partials: nobody learns from its tuples, and all share one clock."""
     operator = plan.operator.pane_partials
-    if operator is None or plan.relation_to_stream is not None:
+    if operator is None:
         return None
     fixed = isinstance(plan.quality, Delay | NoWait | Complete)
     return operator if fixed and plan.inputs[0].partition_slot == NO_PARTITION else None

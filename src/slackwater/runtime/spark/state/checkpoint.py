@@ -170,7 +170,7 @@ def _shipped(one: InputPlan) -> object:
 def _kept_by(plan: PhysicalPlan) -> object:
     """What the operator's state depends on: of a plain join not what it selects, of an aggregate its accumulators."""
     operator = plan.operator
-    if plan.relation_to_stream is None and operator.state_identity is not operator:
+    if operator.state_identity is not operator:
         return operator.state_identity
     return {"operator": operator, "outputs": plan.outputs, "emitted": plan.emitted, "out": plan.query.out}
 
