@@ -5,7 +5,7 @@ Invariant: a tree holds plain data only, so it can be compared, hashed, shipped 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Kind
@@ -86,3 +86,19 @@ def streams_of(expr: Expr) -> frozenset[int]:
 def columns_of(expr: Expr) -> frozenset[tuple[int, str]]:
     """The (stream, column) pairs an expression reads."""
     return frozenset((node.stream, node.name) for node in walk(expr) if isinstance(node, Column))
+
+
+def conjuncts(condition: Expr | None) -> list[Expr]:
+    """The parts of a condition that must all be true."""
+    if condition is None:
+        return []
+    if isinstance(condition, Call) and condition.op == "and":
+        return [part for arg in condition.args for part in conjuncts(arg)]
+    return [condition]
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr | None:
+    """One condition that is true where all parts are."""
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else Call("and", tuple(parts), Kind.BOOL)

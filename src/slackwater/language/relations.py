@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from slackwater.core.schema import Field, Kind
-from slackwater.expressions.functions import typed_call
 from slackwater.expressions.relational import (
     Aggregate,
     Distinct,
@@ -25,7 +24,7 @@ from slackwater.expressions.relational import (
     Scan,
     Select,
 )
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of, with_columns
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, conjunction, streams_of, with_columns
 from slackwater.language.bound import StreamRef
 from slackwater.language.selection import free_name
 
@@ -63,13 +62,6 @@ def moved(expr: Expr, columns: Mapping[ColumnOf, Column]) -> Expr:
 
 def _called(column: Column, as_: Column) -> Column:
     return replace(column, stream=as_.stream, name=as_.name)
-
-
-def conjunction(conditions: Sequence[Expr]) -> Expr | None:
-    """All of some conditions as one."""
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else typed_call("and", tuple(conditions))
 
 
 def selected(relation: Relation, conditions: Sequence[Expr]) -> Relation:

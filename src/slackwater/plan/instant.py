@@ -6,13 +6,13 @@ and kept once, however many windows it is in. The tree of the plan reads inputs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import UTC, Kind
 from slackwater.expressions.relational import Placement, Relation, Scan
-from slackwater.expressions.tree import Call, Expr, Literal, with_columns
+from slackwater.expressions.tree import Expr, Literal, conjunction, with_columns
 from slackwater.language.bound import InstantQuery, StreamRef
 from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.operators.instant.fragments import COLUMN, ROW, reading
@@ -92,12 +92,8 @@ def _statistics(plan: PhysicalPlan, slide: int, expected: Mapping[str, Expected]
         one = expected.get(stream.alias) or expected.get(stream.source)
         rate = one.rate if one is not None else stated
         if rate is not None:
-            rates[at] = rate * found.selectivity(_all(stream.filters))
+            rates[at] = rate * found.selectivity(conjunction(stream.filters) or Literal(True, Kind.BOOL))
     return Statistics(slide, rates, source=RECORDED if expected else ASSUMED if stated is None else STATED)
-
-
-def _all(conditions: Sequence[Expr]) -> Expr:
-    return Call("and", tuple(conditions), Kind.BOOL) if conditions else Literal(True, Kind.BOOL)
 
 
 def _scans(relation: Relation) -> list[Scan]:

@@ -16,7 +16,7 @@ from slackwater.core.schema import Field, Kind
 from slackwater.expressions.compile import compile_filter, compile_maps
 from slackwater.expressions.computed import Computed, as_words
 from slackwater.expressions.lower import EncodeText, Layout
-from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.expressions.tree import Column, Expr, conjuncts
 
 GROUP_KEY, JOIN_KEY, VALUE = "group key", "join key", "argument"
 """What a column is computed for, which says how its nulls and zeros are written."""
@@ -105,14 +105,7 @@ class Sieve:
     """Says which rows of a block a condition keeps."""
 
     def __init__(self, condition: Expr, layout: Layout, encode_text: EncodeText) -> None:
-        self._keeps = compile_filter(conjuncts_of(condition), layout, encode_text)
+        self._keeps = compile_filter(conjuncts(condition), layout, encode_text)
 
     def __call__(self, given: Block) -> Flags:
         return self._keeps(given.words, given.words.view(np.float64), given.n)
-
-
-def conjuncts_of(condition: Expr) -> list[Expr]:
-    """What AND puts together: a later one is not asked about rows that an earlier one has dropped."""
-    if isinstance(condition, Call) and condition.op == "and":
-        return [one for arg in condition.args for one in conjuncts_of(arg)]
-    return [condition]

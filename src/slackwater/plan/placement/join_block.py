@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Field, Kind
 from slackwater.expressions.relational import Join, Relation, Select
-from slackwater.expressions.tree import Call, Column, Expr, streams_of, with_columns
-from slackwater.plan.placement.sizes import conjunction, conjuncts
+from slackwater.expressions.tree import Call, Column, Expr, conjunction, conjuncts, streams_of, with_columns
 from slackwater.plan.sharing.normal_form import can_fail
 
 Place = tuple[int, str]

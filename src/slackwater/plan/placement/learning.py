@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slackwater.expressions.relational import Aggregate, Distinct, Join, Placement, Relation, Select
-from slackwater.expressions.tree import Column, Expr
+from slackwater.expressions.tree import Column, Expr, conjuncts
 from slackwater.operators.instant.adapting import TableStatistics
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import TOLERANCE, Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
-from slackwater.plan.placement.sizes import Size, conjuncts, meaning_of, numbered, partnered, size_of
+from slackwater.plan.placement.sizes import Size, meaning_of, numbered, partnered, size_of
 from slackwater.plan.placement.statistics import LEARNED, Statistics
 
 WORTH = 0.001

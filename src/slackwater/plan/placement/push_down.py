@@ -22,8 +22,7 @@ from dataclasses import replace
 
 from slackwater.core.schema import Field
 from slackwater.expressions.relational import Aggregate, Distinct, Join, Project, Relation, Select
-from slackwater.expressions.tree import Call, Column, Expr, walk, with_columns
-from slackwater.plan.placement.sizes import conjunction, conjuncts
+from slackwater.expressions.tree import Call, Column, Expr, conjunction, conjuncts, walk, with_columns
 from slackwater.plan.sharing.normal_form import can_fail
 
 

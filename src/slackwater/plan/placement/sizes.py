@@ -22,7 +22,7 @@ from math import prod
 
 from slackwater.core.schema import Kind
 from slackwater.expressions.relational import Aggregate, Given, Join, Project, Relation, Scan, Select
-from slackwater.expressions.tree import Call, Column, Expr, walk
+from slackwater.expressions.tree import Call, Column, Expr, conjuncts, walk
 from slackwater.plan.placement.statistics import SECOND, Statistics
 
 Meanings = Mapping[str, Expr]
@@ -207,19 +207,3 @@ def joined_size(
     pairs = left.rows * right.rows
     rate = joined_rate(left, right, selectivity)
     return Size(rate, selectivity * pairs, meanings, distinct, by_keys * pairs, tuple(equal))
-
-
-def conjuncts(condition: Expr | None) -> list[Expr]:
-    """The parts of a condition that must all be true."""
-    if condition is None:
-        return []
-    if isinstance(condition, Call) and condition.op == "and":
-        return [part for arg in condition.args for part in conjuncts(arg)]
-    return [condition]
-
-
-def conjunction(parts: list[Expr]) -> Expr | None:
-    """One condition that is true where all parts are."""
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else Call("and", tuple(parts), Kind.BOOL)
