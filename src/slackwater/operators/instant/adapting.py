@@ -67,6 +67,7 @@ class Adapting:
     """Decides when to count, and has what was counted.
 
     >>> adapting = Adapting(in_force=TableStatistics(5, (1.0,), (3.0, 2.0), (0.0, 0.0), ((0, 0), (0, 0))))
+    >>> from slackwater.core.values import as_json, of_json
     >>> of_json(Adapting, as_json(adapting)) == adapting
     True
     """
