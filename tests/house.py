@@ -21,7 +21,7 @@ BUDGETS = {
     "observe": 2_700,
     "operators": 16_050,  # specs describe themselves, which came from plan; checkpoints of arrays cut them into blocks
     "page": 800,
-    "plan": 7_050,
+    "plan": 6_950,
     "published": 3_150,
     "quality": 5_800,
     "runtime": 15_650,
