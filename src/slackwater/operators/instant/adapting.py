@@ -14,7 +14,7 @@ References: 004 §6.1 (static optimization, where the characteristics of streams
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slackwater.expressions.relational import Placement, Relation, nodes
@@ -73,8 +73,8 @@ class Adapting:
     """
 
     instants: int = 0
-    next: int = FIRST
-    pause: int = SHORTEST
+    next: int = field(default_factory=lambda: FIRST)
+    pause: int = field(default_factory=lambda: SHORTEST)
     rates: tuple[float, ...] = ()
     counted: int = 0
     changed: int = 0
