@@ -12,7 +12,6 @@ from slackwater.disorder.clock_guard import UNGUARDED, ClockGuard
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.cutting import Cutting, epochs_by_span
 from slackwater.disorder.event_times import as_reported, of_sampled
-from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
@@ -241,7 +240,7 @@ def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards,
     batch = Batch.of(arrivals)
     epochs = list(pieces(batch, data.draw(cuttings(len(batch)))))
     local = ClockGuard(1, MAX_AHEAD, CALLS)
-    guards = [HeaderGuard(1, MAX_AHEAD, DAY) for _ in range(shards)]
+    guards = [ClockGuard(1, MAX_AHEAD, max_behind=DAY) for _ in range(shards)]
     clock = np.full(1 + shards, BEFORE_ALL)
     for number, epoch in enumerate(epochs):
         end = number == len(epochs) - 1
@@ -254,12 +253,12 @@ def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards,
                 ts = epoch.ts[part == p]
                 shift, buckets = as_reported(ts, np.ones(len(ts), np.int64), MAX_AHEAD)
                 guard.note(0, None, shift, of_sampled(buckets))
-            for _, _, reached in guard.clocks(None):
+            for reached in guard.move(None).reading.tolist():
                 clock[1 + shard] = max(clock[1 + shard], reached)
             mine = np.flatnonzero(epoch.words[ROW] % shards == shard)
-            inside, out = guard.judge(epoch.take(mine), end)
-            admit += [] if inside is None else inside.words[ROW].tolist()
-            ahead += [] if out is None else out.words[ROW].tolist()
+            judged = guard.admit(epoch.take(mine), end)
+            admit += judged.batch.words[ROW].tolist()
+            ahead += judged.ahead.words[ROW].tolist()
         assert sorted(admit) == sorted(seen.batch.words[ROW].tolist())
         assert sorted(ahead) == sorted(seen.ahead.words[ROW].tolist())
         assert len(set(clock.tolist())) == 1
@@ -348,11 +347,11 @@ def test_a_stream_does_not_begin_where_one_wrong_row_is(cutting, wrong):
 @pytest.mark.parametrize("seconds", [20, 100, 400])
 def test_a_dense_stream_takes_its_clock_to_the_end_of_a_long_epoch(seconds):
     """Buckets of its histogram are then wider than the steps that a clock of such a stream is allowed."""
-    guard, rng = HeaderGuard(1, MAX_AHEAD, DAY), np.random.default_rng(0)
+    guard, rng = ClockGuard(1, MAX_AHEAD, max_behind=DAY), np.random.default_rng(0)
     for epoch in range(6):
         ts = START + np.arange(epoch * seconds * 1000, (epoch + 1) * seconds * 1000) * MILLISECOND
         ts -= np.where(rng.random(len(ts)) < 0.5, rng.integers(0, SECOND, len(ts)), 0)
         for part in np.array_split(ts, 10):
             shift, buckets = as_reported(part, np.ones(len(part), np.int64), MAX_AHEAD)
             guard.note(0, None, shift, of_sampled(buckets))
-        assert guard.clocks(None) == [(0, None, int(ts.max()))]
+        assert guard.move(None).reading.tolist() == [int(ts.max())]

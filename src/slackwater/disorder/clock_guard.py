@@ -5,41 +5,33 @@ is more than `max_ahead` ahead of its stream's clock is kept pending. It is admi
 gap) or its time comes nearer, and rejected as `ahead` when as many others have come since as a vote asks, and did not
 come along. When the input ends it is rejected if most of those others did not.
 
+The vote is held over the tuples themselves, or over headers: a shard has some of the tuples of an epoch, and knows of
+all of them by headers. These come first then (`note`, `move`), and the tuples say nothing about time.
+
 Invariant: every tuple is admitted or rejected, once; tuples admitted keep the order of their arrival, but for those
-that were kept pending. In an epoch the verdicts do not depend on the order of arrivals. What is kept pending is
-bounded: a tuple stays there for a vote or two.
+that were kept pending. In an epoch the verdicts do not depend on the order of arrivals. Clocks and votes by headers are
+the same in every shard, and those of an epoch that was seen whole. What is kept pending is bounded: a tuple stays there
+for a vote or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
-from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.jit import in_place
 from slackwater.core.state import NOTHING, StateUpdate, decode_json, encode_json, state_update
-from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.time import BEFORE_ALL, LONGEST
 from slackwater.disorder.clock_readings import ClockReadings
-from slackwater.disorder.clock_vote import (
-    CLOCK,
-    ClockVote,
-    advance_by_epoch,
-    advance_by_tuple,
-    clock_vote,
-    grown,
-    patience,
-    restored,
-    tolerance_of,
-)
-from slackwater.disorder.cutting import Cutting, end_of_epoch
-from slackwater.disorder.event_times import SHIFT, TUPLES, EventTimes, clear, event_times, first_shift, note
-from slackwater.disorder.guard_state import AGAINST, ALONG, LATER, Members, Waiting, restore_rings, save_rings
+from slackwater.disorder.clock_vote import CLOCK, advance_by_histogram, clock_vote, grown, restored, tolerance_of
+from slackwater.disorder.cutting import Cutting
+from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
+from slackwater.disorder.guard_state import Members, Waiting, restore_rings, save_rings
+from slackwater.disorder.verdicts import ADMITTED, PENDING, REJECTED, judge, verdicts
 
-CLEARLY = 15
-"""Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
-ADMITTED, REJECTED, PENDING = range(3)
 NAMESPACE = "clock_guard"
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
@@ -58,7 +50,7 @@ class Guarded:
 
 
 class ClockGuard:
-    """The guard in front of a query's inputs.
+    """The guard in front of a query's inputs; `max_behind` is for headers alone.
 
     >>> guard = ClockGuard(streams=1, max_ahead=10)
     >>> seen = guard.admit(Batch.of([(0, 1), (0, 1000), (0, 2), (0, 3)]), end=True)
@@ -72,8 +64,9 @@ class ClockGuard:
         max_ahead: int,
         cutting: Cutting = Cutting(False, 0, 0),  # noqa: B008 (a constant)
         partition_slots: tuple[int, ...] = (),
+        max_behind: int = LONGEST,
     ) -> None:
-        self._max_ahead, self._tolerance = max_ahead, tolerance_of(max_ahead)
+        self._max_ahead, self._max_behind, self._tolerance = max_ahead, max_behind, tolerance_of(max_ahead)
         self._cutting = cutting
         self._members = Members(streams, partition_slots)
         self._vote = clock_vote(streams)
@@ -83,11 +76,22 @@ class ClockGuard:
         """The largest clock of the cutter when the epoch began."""
         self._waiting = Waiting(NAMESPACE)
         """Pending tuples, and then those of an epoch that has not ended."""
+        self._reported: dict[int, list[tuple[int, Words]]] = {}
+        """By member, the histograms that headers have told of."""
+        self._counts: Words = np.zeros((2, streams), np.int64)
+        """By member, how many of those were too far ahead, and how many were not."""
+        self._told: ClockReadings | None = None
+        """The clocks that headers have agreed on, for the next batch."""
 
     @property
     def clocks(self) -> Words:
         """The clock of every stream and every part."""
         return self._vote.marks[:, CLOCK]
+
+    @property
+    def waiting(self) -> Batch | None:
+        """The tuples that wait here."""
+        return self._waiting.batch
 
     @property
     def pending(self) -> int:
@@ -96,6 +100,9 @@ class ClockGuard:
 
     def admit(self, batch: Batch, end: bool = False) -> Guarded:
         """Judge a batch; with `end` nothing is left waiting."""
+        if self._told is not None:
+            told, self._told = self._told, None
+            return self._admit_by_headers(batch, told, end)
         if self._max_ahead >= UNGUARDED:
             return Guarded(batch, batch.take(NOTHING))
         pending, seen = self._waiting.evidence.shape[1], self.pending
@@ -121,6 +128,77 @@ class ClockGuard:
         admit = shown if straight and done == n else shown.take(slice(done) if straight else order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
 
+    # By headers.
+
+    def note(self, stream: int, name: int | None, shift: int, buckets: Words) -> None:
+        """Note from a header what has come of a partition of a stream in this epoch."""
+        if buckets.shape[1]:
+            self._reported.setdefault(self._members.number(stream, name), []).append((shift, buckets))
+
+    def oldest(self, stream: int, clock: int) -> int:
+        """The oldest event time noted in this epoch that is not further behind than `max_behind`; or BEFORE_ALL."""
+        found = [
+            oldest_within(buckets, clock - self._max_behind)
+            for number in self._of(stream)
+            for _, buckets in self._reported.get(number, [])
+        ]
+        return min((one for one in found if one != BEFORE_ALL), default=BEFORE_ALL)
+
+    def _of(self, stream: int) -> list[int]:
+        names = self._members.names
+        return [stream] + [self._members.streams + n for n, (s, _) in enumerate(names) if s == stream]
+
+    def move(self, now: int | None, every: bool = False) -> ClockReadings:
+        """End the epoch of the headers, at the moment `now` where moments count: clocks move with what was noted. With
+        `every`, those too that have moved before. The next batch is judged by these."""
+        self._reserve()
+        self._counts = np.zeros((2, len(self._members)), np.int64)
+        for m in sorted(self._reported):
+            clear_line(self._times, m, first_shift(self._max_ahead))
+            for shift, buckets in self._reported[m]:
+                note_buckets(self._times, m, buckets, shift)
+            arrived_at = BEFORE_ALL if now is None else now
+            advance_by_histogram(self._vote, m, self._times, arrived_at, self._max_ahead, self._tolerance)
+        for m, all_reported in self._reported.items():
+            clock = self._vote.marks[m, CLOCK]
+            for _, buckets in all_reported:
+                beyond = clock != BEFORE_ALL and buckets[1] > clock + self._max_ahead
+                self._counts[:, m] += int(buckets[0, beyond].sum()), int(buckets[0, ~beyond].sum())
+        noted, self._reported = set(self._reported), {}
+        self._told = ClockReadings.of([one for m, one in self._marked() if m in noted or every], now)
+        return self._told
+
+    def _marked(self) -> Iterator[tuple[int, tuple[int, int | None, int]]]:
+        partitions: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
+        for m, (stream, name) in enumerate([*partitions, *self._members.names]):
+            if m < len(self._vote.marks) and self._vote.marks[m, CLOCK] != BEFORE_ALL:
+                yield m, (stream, name, int(self._vote.marks[m, CLOCK]))
+
+    def reaches(self, stream: int, ts: int) -> bool:
+        """After `move`: whether a tuple of a stream without partitions is admitted at once."""
+        clock = int(self._vote.marks[stream, CLOCK])
+        return clock != BEFORE_ALL and ts <= clock + self._max_ahead
+
+    def _admit_by_headers(self, batch: Batch, told: ClockReadings, end: bool) -> Guarded:
+        """Judge tuples of an epoch whose clocks are known."""
+        before = len(self._waiting)
+        batches = [one for one in (self._waiting.batch, batch) if one is not None and len(one)]
+        if not batches:
+            return Guarded(batch, batch, None, told)
+        shown = Batch.concat(batches)
+        evidence = np.zeros((3, len(shown)), np.int64)
+        evidence[:, :before] = self._waiting.evidence
+        member = self._members.of(shown)
+        verdict = verdicts(
+            self._vote, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
+        )
+        admit, out, still = (np.flatnonzero(verdict == kind) for kind in (ADMITTED, REJECTED, PENDING))
+        self._waiting.replace(shown.take(still) if len(still) else None, evidence[:, still])
+        whole = len(admit) == len(shown)
+        return Guarded(told.heard(shown if whole else shown.take(admit)), shown.take(out), None, told)
+
+    # State.
+
     def relay(self, change: Callable[[Batch], Words]) -> None:
         """From now on tuples have other rows; what waits is changed."""
         self._waiting.relay(change)
@@ -131,6 +209,7 @@ class ClockGuard:
             self._times = event_times(len(self._members))
 
     def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
         state = {"members": self._members.names, "begun": int(self._begun[0])}
         state |= {"marks": self._vote.marks.tolist(), "cutter": self._cutter.marks.tolist()}
         return [
@@ -140,6 +219,7 @@ class ClockGuard:
         ]
 
     def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state."""
         for entry in entries:
             if entry.key == "state" and entry.value is not None:
                 state = decode_json(entry.value)
@@ -153,232 +233,7 @@ class ClockGuard:
         restore_rings(entries, crowd=self._vote, cutter=self._cutter)
 
 
-@compiled
-def judge(
-    c: ClockVote, times: EventTimes, cutter: ClockVote, begun: Words, cutting: Cutting, stream: Words, ts: Words,
-    member: Words, arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int,
-    tolerance: int, shift: int,
-) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
-    """Judge epoch after epoch; returns (order, reading, ends, rejected, pending, consumed, whether nobody had to
-    wait).
-
-    Pending tuples come first, then those of an unfinished epoch, which the cutter has seen.
-    """
-    n, members = len(ts), len(c.marks)
-    order, reading, rejected, pending = (
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-    )
-    ends = np.zeros(0 if cutting.each else n, np.bool_)
-    for a in range(n_pending):
-        pending[a] = a
-    counts, last_at = np.zeros((2, members), np.int64), np.full(members, -1, np.int64)
-    n_order, n_rejected, begin = 0, 0, n_pending
-    straight = n_pending == 0
-    while begin < n:
-        stop = end_of_epoch(cutting, cutter, begun, stream, ts, arrival_time, begin, seen, end, max_ahead, tolerance)
-        if stop < 0:
-            break
-        # What the end of the input cuts off is no epoch.
-        whole = stop <= n
-        stop = min(stop, n)
-        first = n_order
-        if cutting.each:
-            # As it mostly is: nobody waits, and nobody need.
-            stop = pass_through(
-                c, ts, member, arrival_time, begin, n_pending == 0, order, reading, n_order, max_ahead, tolerance
-            )
-            n_order += stop - begin
-            begin = stop
-            if begin == n:
-                break
-            stop = begin + 1
-            first = n_order
-        else:
-            advance_by_arrivals(c, times, ts, member, arrival_time, begin, stop, max_ahead, tolerance, shift)
-            if n_pending == 0 and admit_all(c, ts, member, begin, stop, order, reading, n_order, last_at, max_ahead):
-                n_order += stop - begin
-                if whole:
-                    ends[n_order - 1] = True
-                begin = stop
-                continue
-        for i in range(begin, stop):
-            m = member[i]
-            clock = c.marks[m, CLOCK]
-            counts[0 if clock != BEFORE_ALL and ts[i] > clock + max_ahead else 1, m] += 1
-        kept = 0
-        for a in range(n_pending):
-            i = pending[a]
-            m = member[i]
-            weigh(evidence, i, counts[0, m], counts[1, m], True)
-            verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead, tolerance)
-            if verdict == ADMITTED:
-                # Its own time, not the clock's: those admitted together are in time or late as if none had waited.
-                order[n_order], reading[n_order] = i, ts[i] if ts[i] <= c.marks[m, CLOCK] else BEFORE_ALL
-                n_order += 1
-            elif verdict == REJECTED:
-                rejected[n_rejected] = i
-                n_rejected += 1
-            else:
-                pending[kept] = i
-                kept += 1
-        n_pending = kept
-        for i in range(begin, stop):
-            m = member[i]
-            clock = c.marks[m, CLOCK]
-            if clock == BEFORE_ALL or ts[i] > clock + max_ahead:
-                for row in range(3):
-                    evidence[row, i] = 0
-                weigh(evidence, i, counts[0, m], counts[1, m] if not cutting.each else 0, False)
-                pending[n_pending] = i
-                n_pending += 1
-                straight = False
-                continue
-            reading[n_order] = ts[i] if ts[i] <= clock else BEFORE_ALL
-            last_at[m] = n_order
-            order[n_order] = i
-            n_order += 1
-        for i in range(begin, stop):
-            m = member[i]
-            counts[0, m], counts[1, m] = 0, 0
-            if last_at[m] >= 0:
-                reading[last_at[m]] = c.marks[m, CLOCK]
-                last_at[m] = -1
-        if n_order > first and not cutting.each and whole:
-            ends[n_order - 1] = True
-        begin = stop
-    if end:
-        for a in range(n_pending):
-            i = pending[a]
-            if verdict_on(c, ts[i], member[i], evidence, i, True, max_ahead, tolerance) == REJECTED:
-                rejected[n_rejected] = i
-                n_rejected += 1
-            else:
-                order[n_order], reading[n_order] = i, BEFORE_ALL
-                n_order += 1
-        n_pending = 0
-    if len(ends) > n_order:
-        ends = ends[:n_order]
-    return (
-        order[:n_order],
-        reading[:n_order],
-        ends,
-        rejected[:n_rejected],
-        pending[:n_pending].copy(),
-        begin,
-        straight,
-    )
-
-
 @in_place
-def pass_through(
-    c: ClockVote, ts: Words, member: Words, arrival_time: Words, begin: int, nobody_waits: bool, order: Words,
-    reading: Words,
-    n_order: int, max_ahead: int, tolerance: int,
-) -> int:  # fmt: skip
-    """Tuple release: admit tuples up to the first that is more than `max_ahead` ahead.
-
-    While a tuple is pending, only one is admitted a call. A loop of its own, because the other one has too much in it
-    to be fast.
-    """
-    for i in range(begin, len(ts)):
-        m, t = member[i], ts[i]
-        advance_by_tuple(c, m, t, arrival_time[i] if len(arrival_time) > 0 else BEFORE_ALL, max_ahead, tolerance)
-        if not nobody_waits or c.marks[m, CLOCK] == BEFORE_ALL or t - max_ahead > c.marks[m, CLOCK]:
-            return i
-        order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
-        n_order += 1
-    return len(ts)
-
-
-@in_place
-def advance_by_arrivals(
-    c: ClockVote, times: EventTimes, ts: Words, member: Words, arrival_time: Words, begin: int, stop: int,
-    max_ahead: int, tolerance: int, shift: int,
-) -> None:  # fmt: skip
-    """An epoch's arrivals: a histogram of each member, and a vote."""
-    for m in range(len(c.marks)):
-        times.used[m, TUPLES] = -1
-    # Arrivals are nearly in order, so those of one bucket mostly come one after the other, and are noted at once.
-    last, bucket, count, latest = -1, 0, 0, BEFORE_ALL
-    for i in range(begin, stop):
-        m, t = member[i], ts[i]
-        if m != last or t >> times.used[m, SHIFT] != bucket:
-            if count > 0:
-                note(times, last, count, latest, AFTER_ALL, 0)
-            if times.used[m, TUPLES] < 0:
-                clear(times, m, shift)
-            last, bucket, count, latest = m, t >> times.used[m, SHIFT], 0, t
-        count += 1
-        latest = max(latest, t)
-    if count > 0:
-        note(times, last, count, latest, AFTER_ALL, 0)
-    arrived_at = arrival_time[stop - 1] if len(arrival_time) > 0 else BEFORE_ALL
-    for m in range(len(c.marks)):
-        if times.used[m, TUPLES] > 0:
-            advance_by_epoch(c, m, times, arrived_at, max_ahead, tolerance)
-
-
-@in_place
-def admit_all(
-    c: ClockVote, ts: Words, member: Words, begin: int, stop: int, order: Words, reading: Words, n_order: int,
-    last_at: Words, max_ahead: int,
-) -> bool:  # fmt: skip
-    """Admit the arrivals of an epoch in their order; False, and nothing is done, where one of them is too far ahead."""
-    for i in range(begin, stop):
-        clock = c.marks[member[i], CLOCK]
-        if clock == BEFORE_ALL or ts[i] > clock + max_ahead:
-            last_at[:] = -1
-            return False
-        at = n_order + i - begin
-        order[at], reading[at] = i, ts[i] if ts[i] <= clock else BEFORE_ALL
-        last_at[member[i]] = at
-    for m in range(len(last_at)):
-        if last_at[m] >= 0:
-            reading[last_at[m]] = c.marks[m, CLOCK]
-            last_at[m] = -1
-    return True
-
-
-@inner
-def verdict_on(
-    c: ClockVote, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int
-) -> int:
-    """What becomes of a tuple that is, or would be, kept pending."""
-    clock = c.marks[m, CLOCK]
-    if clock == BEFORE_ALL:
-        return ADMITTED if end else PENDING
-    if t <= clock + max_ahead:
-        return ADMITTED
-    if end:
-        # Nothing is spoilt any more; but of the same epoch it is not known what came after it.
-        along = evidence[ALONG, at]
-        many = 0 if evidence[LATER, at] == 1 else 1 if along == 0 else CLEARLY * (1 + along)
-        return REJECTED if evidence[AGAINST, at] > max(many, evidence[ALONG, at]) else ADMITTED
-    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
-    return REJECTED if voted else PENDING
-
-
-@compiled
-def verdicts(
-    c: ClockVote, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
-    tolerance: int,
-) -> Words:  # fmt: skip
-    """What becomes of each tuple after an epoch; the first `before` were pending already."""
-    found = member.copy()
-    for i in range(len(ts)):
-        m = member[i]
-        weigh(evidence, i, counts[0, m], counts[1, m], i < before)
-        found[i] = verdict_on(c, ts[i], m, evidence, i, end, max_ahead, tolerance)
-    return found
-
-
-@inner
-def weigh(evidence: Words, at: int, along: int, against: int, later: bool) -> None:
-    """Count the arrivals of an epoch for and against a pending tuple; of its own epoch it is one itself."""
-    evidence[ALONG, at] += along if later else max(0, along - 1)
-    evidence[AGAINST, at] += against
-    if later and along + against > 0:
-        evidence[LATER, at] = 1
+def clear_line(times: EventTimes, line: int, shift: int) -> None:
+    """`clear`, for callers that are not compiled."""
+    clear(times, line, shift)

@@ -6,11 +6,11 @@ Invariant: with these a release moves its clocks at the end of an epoch as tuple
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Batch, Words
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.time import BEFORE_ALL
 
@@ -25,6 +25,11 @@ class ClockReadings:
     reading: Words
     at: int = BEFORE_ALL
     """The moment, where moments count."""
+
+    def heard(self, batch: Batch) -> Batch:
+        """Tuples of the epoch, as saying nothing about time themselves."""
+        silent = replace(batch, reading=np.full(len(batch), BEFORE_ALL))
+        return silent if self.at == BEFORE_ALL else replace(silent, arrival_time=np.full(len(batch), self.at))
 
     @staticmethod
     def of(clocks: Sequence[tuple[int, int | None, int]], now: int | None) -> ClockReadings:

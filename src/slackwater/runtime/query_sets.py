@@ -12,7 +12,6 @@ from dataclasses import replace
 from slackwater.core.quality import Quality
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.cutting import Epochs
-from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.query_kernel import MakeRelease, QueryKernel
 from slackwater.operators.query_set.kernel import QuerySet
@@ -37,9 +36,8 @@ class QuerySetKernel(QuerySet):
         codebook: Codebook,
         unguarded: bool = False,
         remembers: bool = True,
-        make_guard: MakeGuard = own_guard,
     ) -> None:
-        super().__init__(epochs, remembers, make_guard)
+        super().__init__(epochs, remembers)
         self.plan, self._codebook, self._unguarded = plan, codebook, unguarded
         for name in plan.queries:
             self._start(name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,40 +78,13 @@ class Timeline(NamedTuple):
         return len(self.stop) - 1
 
 
-class Guard(Protocol):
-    """The guard that judges the tuples of a domain."""
-
-    @property
-    def pending(self) -> int:
-        """How many tuples wait for their verdict."""
-
-    def admit(self, batch: Batch, end: bool = False) -> Guarded:
-        """Judge a batch; with `end` nothing is left waiting."""
-
-    def relay(self, change: Callable[[Batch], Words]) -> None:
-        """From now on tuples have other rows; what waits is changed."""
-
-    def snapshot_delta(self) -> list[StateUpdate]:
-        """What to persist since the last call."""
-
-    def restore(self, entries: list[StateUpdate]) -> None:
-        """Take over persisted state."""
-
-
-MakeGuard = Callable[[ClockTerms, Cutting], Guard]
-
-
-def own_guard(terms: ClockTerms, cutting: Cutting) -> Guard:
-    """A guard that judges by the tuples themselves."""
-    return ClockGuard(terms.streams, terms.max_ahead, cutting, terms.partition_slots)
-
-
 class ClockDomain:
     """One clock guard and one set of clocks."""
 
-    def __init__(self, terms: ClockTerms, epochs: Epochs, rows: int, make_guard: MakeGuard = own_guard) -> None:
+    def __init__(self, terms: ClockTerms, epochs: Epochs, rows: int) -> None:
         self.terms, self.rows = terms, rows
-        self.guard = make_guard(terms, Cutting(epochs.each_tuple, epochs.tuples, epochs.span))
+        cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
+        self.guard = ClockGuard(terms.streams, terms.max_ahead, cutting, terms.partition_slots, terms.max_behind)
         spec = ReleaseSpec(
             terms.streams, rows, "epoch", False, epochs.tuples, epochs.span, terms.idle_timeout, terms.idle_after,
             terms.partition_slots, terms.max_behind,

@@ -26,7 +26,7 @@ from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.release.release import Release, ReleaseSpec
-from slackwater.disorder.sharing.clock_domain import ClockDomain, MakeGuard, Timeline, own_guard
+from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
 from slackwater.disorder.sharing.cursor import CursorRelease, Wanted
 from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, References, Selection
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
@@ -51,13 +51,11 @@ class Choice:
 class Domain:
     """Clocks, log and queries that share them."""
 
-    def __init__(
-        self, plan: DomainPlan, epochs: Epochs, pools: Mapping[str, TuplePool], make_guard: MakeGuard = own_guard
-    ) -> None:
-        """`pools` has the pool of every source that the domain reads; `make_guard` makes who judges its tuples."""
+    def __init__(self, plan: DomainPlan, epochs: Epochs, pools: Mapping[str, TuplePool]) -> None:
+        """`pools` has the pool of every source that the domain reads."""
         self.plan, self._epochs = plan, epochs
         self._flags = 1
-        self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags, make_guard)
+        self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags)
         self.log = OrderedLog([pools[source] for source in plan.sources], plan.rows, self._flags)
         self.members: dict[str, Member] = {}
         self.groups: dict[str, PaneGroup] = {}

@@ -31,7 +31,6 @@ from slackwater.core.state import (
     updated,
 )
 from slackwater.disorder.cutting import Epochs
-from slackwater.disorder.sharing.clock_domain import MakeGuard, own_guard
 from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
 from slackwater.operators.query_kernel import QueryKernel
 from slackwater.operators.query_set.domain import Domain
@@ -53,11 +52,10 @@ class QueryStatus:
 
 
 class QuerySet:
-    """The kernel. `remembers`: it keeps what it persists, so that a query can be built anew without its host's help.
-    `make_guard` makes who judges the tuples of a domain."""
+    """The kernel. `remembers`: it keeps what it persists, so that a query can be built anew without its host's help."""
 
-    def __init__(self, epochs: Epochs, remembers: bool = True, make_guard: MakeGuard = own_guard) -> None:
-        self._epochs, self._remembers, self._make_guard = epochs, remembers, make_guard
+    def __init__(self, epochs: Epochs, remembers: bool = True) -> None:
+        self._epochs, self._remembers = epochs, remembers
         self.domains: dict[str, Domain] = {}
         self.pools: dict[str, TuplePool] = {}
         """Per source, the tuples that wait for queries of any domain."""
@@ -72,7 +70,7 @@ class QuerySet:
         if domain.key not in self.domains:
             for source in domain.sources:
                 self.pools.setdefault(source, TuplePool())
-            self.domains[domain.key] = Domain(domain, self._epochs, self.pools, self._make_guard)
+            self.domains[domain.key] = Domain(domain, self._epochs, self.pools)
         one = self.domains[domain.key]
         one.grow(domain)
         member = one.add(name, place, build)

@@ -18,8 +18,8 @@ from slackwater.core.batch import Batch, Words
 from slackwater.core.quality import clause
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_guard import ClockGuard
 from slackwater.disorder.cutting import Epochs
-from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.meters import Report
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
@@ -94,8 +94,9 @@ class Shard:
         self.shares = self.among_shards and self.kernel.release.join_shards()
         """Whether slack is chosen by what all shards report."""
         options, stated = self.plan.options, clause(self.plan.quality)
-        self._guard = HeaderGuard(
-            len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
+        slots = self.plan.partition_slots
+        self._guard = ClockGuard(
+            len(self.plan.inputs), options.max_ahead, partition_slots=slots, max_behind=options.max_behind
         )
         targets = self.targets or Targets(stated, stated)
         self.record = QueryRecord(self.plan, self.fingerprint, self.codebook, targets)
@@ -177,7 +178,7 @@ class Shard:
             self._count_rows(block)
             self.record.pass_by(block.header["rows"] - sum(block.header["rejected"].values()))
             self.record.counts[UNTOLD] = 1
-        self._guard.clocks(now)
+        self._guard.move(now)
 
     def _note_delays(self, block: Block) -> None:
         """How late the tuples of a header came, by the clock before this micro-batch."""

@@ -18,10 +18,8 @@ from slackwater.core.batch import ROW, Batch, Words
 from slackwater.core.errors import UsageError
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.cutting import Cutting, Epochs
+from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.event_times import oldest_within
-from slackwater.disorder.header_guard import HeaderGuard
-from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.query_set.domain import Domain
@@ -62,10 +60,9 @@ class SharedShard:
     def __init__(self, group: Group, plans: Mapping[str, PhysicalPlan], targets: Mapping[str, Targets]) -> None:
         """`plans` has every query with the target that is in force."""
         self.group, self.codebook = group, Codebook(secret_of_task())
-        self.kernel = QuerySetKernel(
-            group.planned(plans), Epochs(), self.codebook, remembers=False, make_guard=self._made_guard
-        )
+        self.kernel = QuerySetKernel(group.planned(plans), Epochs(), self.codebook, remembers=False)
         ((self._key, self._domain),) = self.kernel.domains.items()
+        self.guard = self._domain.clocks.guard
         self.records = {
             one.key: QueryRecord(
                 plans[one.key], one.structure, self.codebook, targets[one.key], group.place(one).view.rows
@@ -76,10 +73,6 @@ class SharedShard:
             self._prepare(key)
         self._streams = group.streams
         self._read, self._ended = 0, False
-
-    def _made_guard(self, terms: ClockTerms, cutting: Cutting) -> HeaderGuard:
-        self.guard = HeaderGuard(terms.streams, terms.max_ahead, terms.max_behind, terms.partition_slots)
-        return self.guard
 
     def _prepare(self, key: str) -> None:
         """What differs in a shard, where the whole stream is known by headers alone."""
