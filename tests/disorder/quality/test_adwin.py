@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quality.stats.adwin import Adwin
+from slackwater.published.controllers.adwin import Adwin
 from tests.kit.oracle_adwin import OracleAdwin
 
 

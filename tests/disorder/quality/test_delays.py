@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quality.stats.delays import MOST_SKEWS, DelayHistogram
+from slackwater.published.controllers.delay_histogram import MOST_SKEWS, DelayHistogram
 from tests.kit.oracle_adwin import OracleAdwin
 
 G = 10

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.published.controllers.delay_histogram import DelayHistogram
 from slackwater.published.controllers.delays import DelaysAsShares
-from slackwater.quality.stats.delays import DelayHistogram
 from tests.kit.oracle_adwin import OracleAdwin
 from tests.kit.traces import cuttings
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import Words
-from slackwater.quality.stats.delays import DelayHistogram
+from slackwater.published.controllers.delay_histogram import DelayHistogram
 
 
 class DelaysAsShares(DelayHistogram):

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import Floats, Words
-from slackwater.quality.stats.adwin import DELTA, Adwins
-from slackwater.quality.stats.delay_state import MARK, absorb, fresh, kept, with_bins, with_capacity
+from slackwater.published.controllers.adwin import DELTA, Adwins
+from slackwater.published.controllers.delay_state import MARK, absorb, fresh, kept, with_bins, with_capacity
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from slackwater.core.batch import Floats, Words
 from slackwater.core.jit import in_place
 from slackwater.core.time import BEFORE_ALL
-from slackwater.quality.stats.adwin import Adwins, adwins, push
+from slackwater.published.controllers.adwin import Adwins, adwins, push
 
 Bins = npt.NDArray[np.int32]
 
