@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import Batch
+from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
 from tests.effort import tried
@@ -26,7 +28,7 @@ def settled(spec, batch, cuts, slack, discipline, retention):
     """Results made and lost, by timestamp, and how many tuples were too late to be counted."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
-    ledger = operator.ledger(retention, width=1, buckets=4096)
+    ledger = operator.open_ledger(LedgerTerms(Recall(0.9, 10), retention, 1, 10), width=1, buckets=4096)
     made, losses = Counter(), 0.0
     for part in [*pieces(batch, cuts), None]:
         end = part is None

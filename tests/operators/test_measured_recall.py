@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slackwater.core.batch import TS
 from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
 from tests.effort import tried, tries
@@ -37,7 +38,7 @@ def ledger_of(spec, parts, slack, discipline, retention, buckets=4096, far=(LONG
     """The ledger at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
-    ledger = operator.open_ledger(retention, 4, buckets, TARGET)
+    ledger = operator.open_ledger(LedgerTerms(TARGET, retention, 4, TARGET.over), 4, buckets)
     ledger.far = far
     made, runs, provisional = Counter(), [], []
     for part in [*parts, None]:

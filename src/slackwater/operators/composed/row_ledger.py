@@ -31,7 +31,7 @@ class RowLedger(PeriodLedger):
     def __init__(self, target: Recall, interval: int, memory: int, retention: int, reach: int) -> None:
         width, buckets = LedgerTerms(target, retention, interval, memory).buckets((reach,))
         super().__init__(target, buckets, width, longest_window=0)
-        self._recall, self._retention = target.target, retention
+        self._retention = retention
         self._total = np.zeros(2)
         """Rows made and true rows since the beginning."""
         self._true, self._made = NOTHING, NOTHING
@@ -68,7 +68,7 @@ class RowLedger(PeriodLedger):
         counts, latest = self.counts()
         since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._watermark - self._retention
         return MeasuredQuality(
-            RESULTS, self._recall, made, true - made, unknown, float(unknown * most), round(counts.periods),
+            RESULTS, self.target.target, made, true - made, unknown, float(unknown * most), round(counts.periods),
             round(counts.met), *latest, provisional_from=since,
         )  # fmt: skip
 

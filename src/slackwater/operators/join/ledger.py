@@ -7,15 +7,14 @@ buckets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.measured import RESULTS, MeasuredQuality
-from slackwater.core.quality import Recall
 from slackwater.core.state import NOTHING
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
@@ -23,7 +22,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
 from slackwater.operators.join.ledger_loops import settle
 from slackwater.operators.join.loop import OVERFLOW
-from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan, classes_of
+from slackwater.operators.join.probing import INDEX, SCAN, classes_of, first_plan
 from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.search import probes_of, search_space
 from slackwater.operators.join.store import WindowStore
@@ -31,6 +30,9 @@ from slackwater.operators.join.unordered_probe import reach_of
 from slackwater.quality.ledger.estimates import Estimates
 from slackwater.quality.ledger.ledger import PeriodLedger
 from slackwater.quality.ledger.periods import note_made
+
+if TYPE_CHECKING:
+    from slackwater.operators.join.operator import WindowJoin
 
 
 class JoinLedger(PeriodLedger):
@@ -41,30 +43,28 @@ class JoinLedger(PeriodLedger):
 
     def __init__(
         self,
-        plan: ProbePlan,
-        equalities: tuple[Equality, ...],
-        windows: Words,
-        most: Words | None,
-        rows: int,
+        join: WindowJoin,
         condition: Condition,
-        retention: int,
+        terms: LedgerTerms,
         width: int,
         buckets: int,
         count_all_results: bool = False,
-        target: Recall | None = None,
-        automatic: bool = False,
     ) -> None:
-        super().__init__(target, buckets, width, int(windows.max(initial=0)))
+        windows, most = np.array(join.windows, np.int64), join.most
+        super().__init__(terms.target, buckets, width, max(join.windows, default=0))
+        plan = first_plan(join.linkage(count_only=True, in_order=False))
         self._condition, self._windows = condition, windows
         self._count_all_results = count_all_results
-        """Whether results that are made count as lost before, or after, so that they must be taken off again."""
+        """Whether the results are made by others, so that every tuple is counted: results that are made count as lost
+        before, or after, and must be taken off again."""
         self._probes = probes_of(plan, windows, most, count_only=True)
-        self._store = WindowStore(len(windows), rows, plan.indexes)
-        self._retention = Retention(retention, automatic, bool(np.any(plan.steps[:, :, INDEX] == SCAN)))
+        self._store = WindowStore(len(windows), join.rows, plan.indexes)
+        scanning = bool(np.any(plan.steps[:, :, INDEX] == SCAN))
+        self._retention = Retention(terms.retention, terms.automatic, scanning)
         self._reach = reach_of(len(windows))
         self._watermark = BEFORE_ALL
-        self._estimates = Estimates(classes_of(equalities), windows, most, self._retention.lateness)
-        self.far = (AFTER_ALL, AFTER_ALL)
+        self._estimates = Estimates(classes_of(join.equalities), windows, most, self._retention.lateness)
+        self.far = terms.far or (AFTER_ALL, AFTER_ALL)
         """Delays of tuples whose losses are summed up by itself: more than the first, up to the second."""
         self._begins = False
         """Whether tuples that are put back are new to the synopsis, because no ledger was kept before."""
@@ -88,7 +88,7 @@ class JoinLedger(PeriodLedger):
         new = run.tuples.contiguous()
         windows = self._store.windows
         lost_results = np.zeros(len(run))
-        if self.target is not None and len(run):
+        if len(run):
             self.begin(max(int(run.ts.min()), self._estimates.arrays.begun))
             self.reserve(int(run.ts.max()))
         known = np.array([self._retention.known])
@@ -116,10 +116,8 @@ class JoinLedger(PeriodLedger):
     def factor(self) -> float:
         return self._estimates.factor(float(self._total[0]))
 
-    def measured(self) -> MeasuredQuality | None:
-        """The recall of all results so far; None where no recall is asked for."""
-        if self.target is None:
-            return None
+    def measured(self) -> MeasuredQuality:
+        """The recall of all results so far."""
         made, lost = self._total.tolist()
         most, likely = self._estimates.lost(self.factor)
         # Where every tuple is counted and some are not known in full, more may have been made than was found.
@@ -177,11 +175,3 @@ class JoinLedger(PeriodLedger):
         """Results since the beginning, made or lost; and those lost to tuples that are `far`. Estimates are in both."""
         factor = self.factor
         return float(self._total.sum()) + self._estimates.lost(factor)[1], self._estimates.lost_to_far(factor)
-
-
-def ledger_on(terms: LedgerTerms, windows: Sequence[int], open_ledger: Callable[..., JoinLedger]) -> JoinLedger:
-    """The ledger that an operator over these windows keeps on these terms."""
-    ledger = open_ledger(terms.retention, *terms.buckets(windows), terms.target, terms.automatic)
-    if terms.far is not None:
-        ledger.far = terms.far
-    return ledger

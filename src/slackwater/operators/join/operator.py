@@ -19,7 +19,6 @@ import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.errors import DataError
-from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
@@ -35,7 +34,7 @@ from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
 from slackwater.operators.join.description import describe_join, describe_selection
 from slackwater.operators.join.eviction import Eviction
-from slackwater.operators.join.ledger import JoinLedger, ledger_on
+from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.persisted import PersistedTuples, Remembered
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, classes_of, first_plan
@@ -210,29 +209,13 @@ class JoinOperator(Operator):
         places |= {(stream, TIME): TS for stream in range(self.spec.streams) if (stream, TIME) not in places}
         return compile_condition(conditions, lambda stream, name: places[stream, name], encode_text)
 
-    def ledger(
-        self, retention: int, width: int, buckets: int, count_all_results: bool = False, target: Recall | None = None,
-        automatic: bool = False,
-    ) -> JoinLedger:  # fmt: skip
-        """An empty ledger for this join: buckets of event time of this width, late tuples counted within the retention.
-
-        `count_all_results` says that the results are made by others, so that every tuple is to be counted; `automatic`,
-        that the retention is not stated and may be longer.
-        """
-        spec = self.spec
-        return JoinLedger(
-            first_plan(spec.linkage(count_only=True, in_order=False)), spec.equalities, self._windows, spec.most,
-            spec.rows, self._condition, retention, width, buckets, count_all_results, target, automatic,
-        )  # fmt: skip
-
     def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
-        return ledger_on(terms, self.spec.windows, self.open_ledger)
+        return self.open_ledger(terms, *terms.buckets(self.spec.windows))
 
-    def open_ledger(
-        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
-    ) -> JoinLedger:
-        """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
-        ledger = self.ledger(retention, width, buckets, target=target, automatic=automatic)
+    def open_ledger(self, terms: LedgerTerms, width: int, buckets: int) -> JoinLedger:
+        """A ledger of so many buckets of event time of this width, whose tuples are persisted with the windows; who
+        asked for it feeds it."""
+        ledger = JoinLedger(self.spec, self._condition, terms, width, buckets)
         self.remember_for(ledger)
         return ledger
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.core.batch import FIRST_COLUMN, TS, Words
-from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.meters import LedgerTerms
@@ -35,7 +34,7 @@ from slackwater.operators.description import Described, Shown
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import BELOW, from_node
 from slackwater.operators.join.description import describe_node, joined_name
-from slackwater.operators.join.ledger import JoinLedger, ledger_on
+from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.join.operator import TIME, JoinOperator, WindowJoin, at_most
 from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.state_size import Member, NodeSpec, OfInput, Weights
@@ -254,13 +253,12 @@ class TreeOperator(GraphOperator):
         super().__init__(whole, (Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators)))
 
     def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
-        return ledger_on(terms, self.spec.windows, self.open_ledger)
+        return self.open_ledger(terms, *terms.buckets(self.spec.windows))
 
-    def open_ledger(
-        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
-    ) -> JoinLedger:
+    def open_ledger(self, terms: LedgerTerms, width: int, buckets: int) -> JoinLedger:
         """The ledger of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
-        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, buckets, True, target, automatic)
+        condition = JoinOperator(self.spec, self._encode_text).condition
+        ledger = JoinLedger(self.spec, condition, terms, width, buckets, count_all_results=True)
         for vertex, operator in zip(self._vertices, self._operators, strict=True):
             operator.remember_for(_NodeMemory(ledger, vertex.raw, self.spec.rows))
         return ledger

@@ -34,14 +34,12 @@ results of all, and those lost to far tuples."""
 
 
 class PeriodLedger(Ledger):
-    """The ring of a ledger and its meter; without a target nobody asks which periods met it."""
+    """The ring of a ledger and its meter."""
 
-    def __init__(self, target: Recall | None, buckets: int, width: int, longest_window: int) -> None:
+    def __init__(self, target: Recall, buckets: int, width: int, longest_window: int) -> None:
         self.periods = no_periods(buckets, width)
         self.target, self.longest_window = target, longest_window
-        self._meter = None
-        if target is not None:
-            self._meter = PeriodMeter(target.target, target.over, self.periods, longest_window)
+        self._meter = PeriodMeter(target.target, target.over, self.periods, longest_window)
         self.shared: LedgerOfShards | None = None
         """That of all shards, where there are several."""
         self.oldest = AFTER_ALL
@@ -57,19 +55,16 @@ class PeriodLedger(Ledger):
     def begin(self, oldest: int) -> None:
         """There is a tuple of this event time."""
         self.oldest = min(self.oldest, oldest)
-        if self._meter is not None:
-            self._meter.begin(oldest)
+        self._meter.begin(oldest)
 
     def reserve(self, newest: int) -> None:
         """Something is to be noted for this event time."""
-        if self._meter is not None:
-            self._meter.reserve(newest, self.factor)
+        self._meter.reserve(newest, self.factor)
 
     def settle(self, settled: int) -> None:
         """Up to this event time hardly anything is still to come."""
         self.settled = settled
-        if self._meter is not None:
-            self._meter.settle(settled)
+        self._meter.settle(settled)
 
     def counts(self) -> tuple[PeriodCounts, tuple[float, float]]:
         """All periods that were measured, and what was made and lost in the latest one: those of all shards, as soon as
@@ -78,7 +73,6 @@ class PeriodLedger(Ledger):
             found = self.shared.counts()
             if found[0].periods:
                 return found
-        assert self._meter is not None, "periods are measured for a target"
         return self._meter.counts(self.factor)
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
@@ -97,25 +91,21 @@ class PeriodLedger(Ledger):
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The ring and what its meter has counted."""
-        found = periods_.as_arrays(self.periods)
-        if self.target is not None and self._meter is not None:
-            found |= self._meter.as_arrays() | {"target": np.array([self.target.target])}
-        return found
+        own = {"target": np.array([self.target.target])}
+        return periods_.as_arrays(self.periods) | self._meter.as_arrays() | own
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         """Take over what `as_arrays` gave; periods are counted anew where another share is asked for now."""
         periods_.restore(self.periods, arrays)
-        if self.target is not None and self._meter is not None:
-            self._meter.restore(arrays)
-            if not same_target or float(arrays["target"][0]) != self.target.target:
-                self._meter.count_anew()
+        self._meter.restore(arrays)
+        if not same_target or float(arrays["target"][0]) != self.target.target:
+            self._meter.count_anew()
 
 
 class LedgerOfShards(PeriodLedger, SharedLedger):
     """The sum of the ledgers of all shards; `own` is that of this one."""
 
     def __init__(self, own: PeriodLedger) -> None:
-        assert own.target is not None, "several shards share what is kept for a target"
         super().__init__(own.target, len(own.periods.number), own.periods.width, own.longest_window)
         self._own = own
         self._far = np.zeros(2)
