@@ -25,8 +25,7 @@ from slackwater.sources.codebook import Codebook
 class QuerySetKernel(QuerySet):
     """The kernel of planned queries: `plan` has the domain of each of them now.
 
-    `unguarded`: the runtime judges poisoned clocks itself. `remembers`: see `QuerySet`; without it `set_target` is done
-    by restoring another kernel.
+    `remembers`: see `QuerySet`; without it `set_target` is done by restoring another kernel.
     """
 
     def __init__(
@@ -34,18 +33,16 @@ class QuerySetKernel(QuerySet):
         plan: QuerySetPlan,
         epochs: Epochs,
         codebook: Codebook,
-        unguarded: bool = False,
         remembers: bool = True,
     ) -> None:
         super().__init__(epochs, remembers)
-        self.plan, self._codebook, self._unguarded = plan, codebook, unguarded
+        self.plan, self._codebook = plan, codebook
         for name in plan.queries:
             self._start(name)
 
     def _start(self, name: str) -> None:
         place = self.plan.places[name]
-        domain = self.plan.domains[place.domain]
-        self.add_built(name, domain.unguarded() if self._unguarded else domain, place, self._builder(name))
+        self.add_built(name, self.plan.domains[place.domain], place, self._builder(name))
 
     def _builder(self, name: str) -> Build:
         plan = self.plan.queries[name]

@@ -6,9 +6,8 @@ to build it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.disorder.sharing.run_order import View
 from slackwater.operators.aggregate.algebra import AggregateSpec
@@ -36,10 +35,6 @@ class DomainPlan:
     def width(self) -> int:
         """Rows of a tuple, without its flags."""
         return max(map(len, self.rows))
-
-    def unguarded(self) -> DomainPlan:
-        """The same where the runtime judges poisoned clocks itself."""
-        return replace(self, terms=replace(self.terms, max_ahead=UNGUARDED))
 
 
 @dataclass(frozen=True)
