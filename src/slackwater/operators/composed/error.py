@@ -10,14 +10,13 @@ and by those that really reached the aggregate. What no sum tells of is never sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.batch import Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import RelativeError
@@ -26,9 +25,11 @@ from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_tally import RowTally
-from slackwater.operators.composed.true_rows import FollowerMeter, TrueRows
+from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.quality.error.meter import Answers
 from slackwater.quality.error.remembered_windows import ENTERED
 from slackwater.quality.error.steady import SteadyError
+from slackwater.quality.error.windows import ErrorMeter
 from slackwater.quality.stats.keyed_sums import tidied
 
 SPARE = 256
@@ -51,7 +52,7 @@ class ComposedError(SteadyError):
         )
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        return (FollowerMeter(self),)
+        return (ErrorMeter(self, None),)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
@@ -83,11 +84,8 @@ class ComposedError(SteadyError):
         mark_ended(self._losses.ledger, self._entered + 1, self._losses.last_ended(clock))
         super()._look(clock)
 
-    def made(self, ts: Words) -> None:
-        """The top has made results: nothing to note, for windows are judged by their rows."""
-
-    def reached_top(self, run: OrderedBatch) -> None:
-        """What the top has been given, and how far it has come."""
+    def observe_batch(self, run: OrderedBatch, raw: OrderedBatch, answers: Sequence[Answers]) -> None:
+        """What the top has been given, and how far it has come; windows are judged by their rows."""
         self._tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:

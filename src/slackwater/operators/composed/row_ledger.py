@@ -16,22 +16,23 @@ import numpy.typing as npt
 
 from slackwater.core.batch import Words
 from slackwater.core.measured import RESULTS, MeasuredQuality
-from slackwater.core.quality import Recall
 from slackwater.core.state import NOTHING
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.operators.composed.true_rows import TrueRows
 from slackwater.quality.ledger.ledger import PeriodLedger
 from slackwater.quality.ledger.periods import note_made, note_true
 
 
 class RowLedger(PeriodLedger):
-    """Rows made and lost; `take` what is true, say what was `made`, and `pass_watermark`. Nothing is estimated: what is
-    needed is counted by rows, so the curves are right about far ones too."""
+    """Rows made and lost, `rows` saying what is true; `whole`: they are those that the top emits, else those that it is
+    given. Nothing is estimated: what is needed is counted by rows, so the curves are right about far ones too."""
 
-    def __init__(self, target: Recall, interval: int, memory: int, retention: int, reach: int) -> None:
-        width, buckets = LedgerTerms(target, retention, interval, memory).buckets((reach,))
-        super().__init__(target, buckets, width, longest_window=0)
-        self._retention = retention
+    def __init__(self, terms: LedgerTerms, rows: TrueRows, whole: bool) -> None:
+        width, buckets = terms.buckets((rows.reach,))
+        super().__init__(terms.target, buckets, width, longest_window=0)
+        self._retention, self._rows, self._whole = terms.retention, rows, whole
         self._total = np.zeros(2)
         """Rows made and true rows since the beginning."""
         self._true, self._made = NOTHING, NOTHING
@@ -42,13 +43,18 @@ class RowLedger(PeriodLedger):
         """True rows have become known."""
         self._true = np.concatenate([self._true, ts])
 
-    def made(self, ts: Words) -> None:
-        """Rows have been made."""
-        self._made = np.concatenate([self._made, ts])
+    def emitted(self, ts: Words, multiplicity: Words | None, by: Words) -> None:
+        if self._whole:
+            self._note_made(ts)
 
-    def pass_watermark(self, watermark: int, max_ts: int) -> None:
-        """The watermark of the top stands here; AFTER_ALL when the input has ended, with this largest clock."""
-        self._watermark = max(self._watermark, watermark)
+    def _note_made(self, ts: Words) -> None:
+        self._made = np.concatenate([self._made, ts[ts >= self._rows.known_from]])
+
+    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
+        """What the top has been given, and how far it has come."""
+        if not self._whole:
+            self._note_made(run.ts)
+        self._watermark = max(self._watermark, run.watermark)
         true, self._true = _parted(self._true, self._watermark)
         made, self._made = _parted(self._made, self._watermark)
         self._total += (len(made), len(true))
@@ -59,18 +65,22 @@ class RowLedger(PeriodLedger):
         note_true(self.periods, true)
         note_made(self.periods, made, NOTHING, counted_exactly=True)
         if self._watermark > BEFORE_ALL:
-            self.settle(max_ts if self._watermark == AFTER_ALL else self._watermark - self._retention)
+            self.settle(run.max_ts if self._watermark == AFTER_ALL else self._watermark - self._retention)
 
-    def measured_with(self, unknown: int, most: int) -> MeasuredQuality:
-        """The recall of all rows so far; `unknown` tuples came too late to be counted, and each of those that were
-        has cost `most` rows at most."""
+    def measured(self) -> MeasuredQuality:
+        """The recall of all rows so far. Of those that came too late to be counted each has cost as many rows as any
+        that was, at most."""
         made, true = self._total.tolist()
+        unknown, most = self._rows.unknown, self._rows.most
         counts, latest = self.counts()
         since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._watermark - self._retention
         return MeasuredQuality(
             RESULTS, self.target.target, made, true - made, unknown, float(unknown * most), round(counts.periods),
             round(counts.met), *latest, provisional_from=since,
         )  # fmt: skip
+
+    def begin_at(self, watermark: int, clock: int) -> None:
+        self._rows.begin_at(clock)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""

@@ -13,8 +13,8 @@ and never less than 0. A late member of a join still enters its window, so it co
 result's own time; a row that a node below did not make is missing whatever comes later.
 
 Invariant: the rows are those of the query on sorted input. That a row is made iff K >= its need holds for a slack that
-stays the same; what really was made is told by the query itself, to a `RowFollower`: what the top emits and what it is
-given, as they are, but not what became of raw tuples further down.
+stays the same; what really was made is told by the query itself, to a meter: what the top emits and what it is given,
+as they are, but not what became of raw tuples further down.
 """
 
 from __future__ import annotations
@@ -22,18 +22,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import TS, Words
-from slackwater.core.measured import MeasuredQuality
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations
-from slackwater.disorder.meters import QualityMeter
-from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.synchronizer import with_rows
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
 from slackwater.operators.composed.join_node import JoinNode
@@ -294,31 +291,3 @@ def _raw_under(vertices: Sequence[Vertex], number: int) -> tuple[int, ...]:
     for one in vertices[number].inputs:
         found |= set(_raw_under(vertices, node_of(one))) if reads_node(one) else {one}
     return tuple(sorted(found))
-
-
-class RowFollower(Protocol):
-    """Hears what the top operator was given and what it made, and can tell how good that was."""
-
-    def made(self, ts: Words) -> None: ...
-    def reached_top(self, run: OrderedBatch) -> None: ...
-    def measured(self) -> MeasuredQuality: ...
-    def begin_at(self, clock: int) -> None: ...
-
-
-class FollowerMeter(QualityMeter):
-    """A follower of rows, as a meter; what it has learned is persisted with the controller."""
-
-    def __init__(self, follower: RowFollower) -> None:
-        self._follower = follower
-
-    def emitted(self, ts: Words, multiplicity: Words | None, by: Words) -> None:
-        self._follower.made(ts)
-
-    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
-        self._follower.reached_top(run)
-
-    def measured(self) -> MeasuredQuality:
-        return self._follower.measured()
-
-    def begin_at(self, watermark: int, clock: int) -> None:
-        self._follower.begin_at(clock)

@@ -60,11 +60,12 @@ class WatchesWindows(SlackController):
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
 
-    def observe_batch(self, run: OrderedBatch, answers: Sequence[Answers]) -> None:
-        """Hear what was emitted, and which tuples came too late."""
-        if self._losses.tally.is_far_ahead(run, answers):
+    def observe_batch(self, run: OrderedBatch, raw: OrderedBatch, answers: Sequence[Answers]) -> None:
+        """Hear what was emitted, and which tuples came too late: those that are `raw`, or those of the run that the
+        aggregate was given."""
+        if self._losses.tally.is_far_ahead(raw, answers):
             self._catch_up()
-        self._losses.tally.observe_batch(run, answers)
+        self._losses.tally.observe_batch(raw, answers)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far."""
@@ -91,7 +92,7 @@ class ErrorMeter(QualityMeter):
         self._controller, self._answers = controller, answers
 
     def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
-        self._controller.observe_batch(raw, () if self._answers is None else self._answers.take())
+        self._controller.observe_batch(run, raw, () if self._answers is None else self._answers.take())
 
     def measured(self) -> MeasuredQuality:
         return self._controller.measured()
