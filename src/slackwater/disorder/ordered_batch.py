@@ -6,6 +6,7 @@ a run and from run to run. A late tuple stands where it arrived. An operator nee
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +43,11 @@ class OrderedTuples(NamedTuple):
     def contiguous(self) -> OrderedTuples:
         """The same, with words as compiled code wants to read them."""
         return self._replace(words=np.ascontiguousarray(self.words))
+
+
+def together(parts: Sequence[OrderedTuples]) -> OrderedTuples:
+    """The tuples of all parts, one after the other."""
+    return OrderedTuples(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from slackwater.disorder.release.synchronizer import Inflow, Synchronized
 from slackwater.disorder.release.watermarks import are_watermarks
 from slackwater.operators.contract import Operator, ResizeLog
 from slackwater.operators.inputs import node_of, raw_streams, reads_node
-from slackwater.operators.node import Node, emit_position, together
+from slackwater.operators.node import Node, as_one_run, emit_position
 from slackwater.operators.output import Output
 from slackwater.operators.projection import ProjectionMaker
 from slackwater.operators.stages import Stages, Tells
@@ -118,7 +118,7 @@ class GraphOperator(Operator, Stages):
                 made.append(node.made_of(synchronized))
         top = replace(synchronized.run, max_ts=run.max_ts, now=run.now)
         self._top = replace(synchronized, run=top)
-        return top, replace(together(raw), max_ts=run.max_ts, now=run.now)
+        return top, replace(as_one_run(raw), max_ts=run.max_ts, now=run.now)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """What the last node makes of a run that has just reached it."""

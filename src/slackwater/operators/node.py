@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.state import StateUpdate, by_part, under
-from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples, together
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.synchronizer import (
     Inflow,
@@ -21,7 +21,6 @@ from slackwater.disorder.release.synchronizer import (
     Synchronized,
     Synchronizer,
     merged,
-    with_rows,
 )
 from slackwater.disorder.release.synchronizing import Last
 from slackwater.disorder.release.watermarks import as_streams, streams_of
@@ -64,13 +63,11 @@ class Node:
         mine = np.isin(streams_of(stream), self._inputs)
         index = begin + np.flatnonzero(mine)
         last = Last(end, run.max_ts, run.now, run.ended and end == len(run))
-        came = Inflow(
-            self._numbered(run.stream[index]), run.words[:, index], run.delay[index], run.clock[index],
-            run.emit_time[index], index, last,
-        )  # fmt: skip
+        tuples = run.tuples.take(index)
+        came = Inflow(tuples._replace(stream=self._numbered(tuples.stream)), index, last)
         for made in below:
             came = merged(made, came)
-        return self.synchronizer.take(replace(came, words=with_rows(came.words, self._rows)))
+        return self.synchronizer.take(came.with_rows(self._rows))
 
     def _numbered(self, stream: Words) -> Words:
         """Raw streams, and watermarks of them, as inputs of this node."""
@@ -101,8 +98,8 @@ class Node:
         else:
             words, kept = self._outlet.take(ts, list(output.columns))
         number = np.zeros(words.shape[1], np.int64)
-        last = synchronized.progress.last
-        results = Inflow(number, words, delay[kept], clock[kept], emit_time[kept], sequence[kept], last)
+        tuples = OrderedTuples(words, number, number, clock[kept], emit_time[kept], delay[kept])
+        results = Inflow(tuples, sequence[kept], synchronized.progress.last)
         return merged(results, synchronized.progress)
 
     @property
@@ -134,8 +131,9 @@ def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Wo
     run, progress = synchronized.run, synchronized.progress
     last = progress.last
     if output.at_watermark:
-        at = np.searchsorted(progress.words[TS], output.ts)
-        ways = ((progress.sequence, last.sequence), (progress.clock, last.clock), (progress.emit_time, last.emit_time))
+        at = np.searchsorted(progress.tuples.words[TS], output.ts)
+        known = progress.tuples
+        ways = ((progress.sequence, last.sequence), (known.clock, last.clock), (known.emit_time, last.emit_time))
     else:
         at = output.by
         ways = ((synchronized.sequence, last.sequence), (run.clock, run.max_ts), (run.emit_time, run.now))
@@ -143,7 +141,6 @@ def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Wo
     return sequence, clock, emit_time
 
 
-def together(runs: list[OrderedBatch]) -> OrderedBatch:
+def as_one_run(runs: list[OrderedBatch]) -> OrderedBatch:
     """The tuples of several runs as one; where time stands is told by the last."""
-    columns = zip(*(run.tuples for run in runs), strict=True)
-    return replace(runs[-1], tuples=OrderedTuples(*(np.concatenate(column, axis=-1) for column in columns)))
+    return replace(runs[-1], tuples=together([run.tuples for run in runs]))

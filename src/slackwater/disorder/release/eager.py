@@ -86,13 +86,13 @@ class EagerSynchronizer(NodeSynchronizer):
 
     def take(self, came: Inflow) -> Synchronized:
         """The events of what has come; where the input is ending, of everything."""
-        state, count = self.state, len(came.stream)
+        state, count = self.state, len(came)
         state.reserve(count)
         clock, held, joined = state.clock, state.buffers, state.marked[JOINED]
         out = st.output_buffer(2 * (self.held + count), self.spec.rows)
         kind = np.zeros(len(out.stream), np.int64)
         emit, reached = np.empty((2, count), np.int64)
-        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
+        new = came.tuples.contiguous()
         before = int(clock.scalars[st.WATERMARK])
         caught_up = 0
         if self.early and not self._all_joined:
@@ -133,7 +133,7 @@ class EagerSynchronizer(NodeSynchronizer):
 
 @in_place
 def synchronize_eagerly(
-    new: st.Incoming, last: Last, early: bool, clock: st.Clockwork, held: st.Buffers, joined: Words,
+    new: OrderedTuples, last: Last, early: bool, clock: st.Clockwork, held: st.Buffers, joined: Words,
     out: OrderedTuples,
     kind: Words, n_out: int, emit: Words, reached: Words,
 ) -> int:  # fmt: skip

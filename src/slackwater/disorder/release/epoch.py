@@ -34,7 +34,6 @@ from slackwater.disorder.release.state import (
     Arrivals,
     Buffers,
     Clockwork,
-    Incoming,
     Policy,
 )
 
@@ -195,7 +194,7 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
 
 
 @inner
-def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OrderedTuples, n_out: int) -> int:
+def pass_on(clock: Clockwork, new: Arrivals | OrderedTuples, i: int, delay: int, out: OrderedTuples, n_out: int) -> int:
     """Append an arrival to the run; returns the run's new length."""
     for r in range(new.words.shape[0]):
         out.words[r, n_out] = new.words[r, i]

@@ -20,13 +20,12 @@ from slackwater.disorder.release.state import (
     Arrivals,
     Buffers,
     Clockwork,
-    Incoming,
 )
 from slackwater.disorder.release.watermarks import watermark_of
 
 
 @inner
-def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: int, delay: int) -> None:
+def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals | OrderedTuples, i: int, delay: int) -> None:
     """Copy an arrival into a free slot of the pool, and put it into heap h."""
     slot = put_into_pool(clock, held, new, i, delay)
     push(held, h, new.words[TS, i], clock.scalars[SEQUENCE], slot)
@@ -34,7 +33,7 @@ def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: i
 
 
 @inner
-def lay_down(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: int, delay: int) -> None:
+def lay_down(clock: Clockwork, held: Buffers, h: int, new: Arrivals | OrderedTuples, i: int, delay: int) -> None:
     """As `hold`, but at the end of the arrays; they are no heap until they are sorted."""
     slot, at = put_into_pool(clock, held, new, i, delay), held.sizes[h]
     held.ts[h, at], held.seq[h, at], held.slot[h, at] = new.words[TS, i], clock.scalars[SEQUENCE], slot
@@ -43,7 +42,7 @@ def lay_down(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, 
 
 
 @inner
-def put_into_pool(clock: Clockwork, held: Buffers, new: Arrivals | Incoming, i: int, delay: int) -> int:
+def put_into_pool(clock: Clockwork, held: Buffers, new: Arrivals | OrderedTuples, i: int, delay: int) -> int:
     """Copy an arrival into a free slot; returns the slot."""
     clock.scalars[FREE] -= 1
     slot = held.free[clock.scalars[FREE]]

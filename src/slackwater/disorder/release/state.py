@@ -111,19 +111,6 @@ class Policy(NamedTuple):
     """Each stream leaves its slack buffer by itself, with watermark events; an external synchronizer merges them."""
 
 
-class Incoming(NamedTuple):
-    """What comes from slack buffers and from nodes below, in the order in which it came.
-
-    Some are watermark events (`watermarks`): their stream will bring nothing older than this event time.
-    """
-
-    stream: Words
-    words: Words
-    delay: Words
-    clock: Words
-    emit_time: Words
-
-
 class Buffers(NamedTuple):
     """Tuples being held: a pool of slots, and heaps over it (shape (heaps, capacity))."""
 

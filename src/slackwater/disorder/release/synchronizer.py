@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples, together
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
@@ -32,29 +32,27 @@ ALONG = [st.T_SYNC, st.WATERMARK, st.SEQUENCE, st.MAX_TS, st.NOW]
 
 @dataclass(frozen=True)
 class Inflow:
-    """What reaches a node, in order of arrival; `sequence` numbers it for the whole query.
+    """What reaches a node from slack buffers and from nodes below, in order of arrival. What watermark the tuples meet
+    is for the node to say.
 
-    Some are watermark events (`watermarks`).
+    Some are watermark events (`watermarks`): their stream will bring nothing older than this event time.
     """
 
-    stream: Words
-    words: Words
-    delay: Words
-    clock: Words
-    emit_time: Words
+    tuples: OrderedTuples
     sequence: Words
+    """The number of each for the whole query."""
     last: Last
+
+    def __len__(self) -> int:
+        return len(self.sequence)
 
     def as_input(self, number: int) -> Inflow:
         """The same, which comes from one node below, as input `number` of the node above."""
-        return replace(self, stream=as_streams(self.stream, number))
+        return replace(self, tuples=self.tuples._replace(stream=as_streams(self.tuples.stream, number)))
 
-    def take(self, index: Words) -> Inflow:
-        """Those at these positions, in this order."""
-        return Inflow(
-            self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.emit_time[index],
-            self.sequence[index], self.last,
-        )  # fmt: skip
+    def with_rows(self, rows: int) -> Inflow:
+        """The same with as many rows."""
+        return replace(self, tuples=self.tuples._replace(words=with_rows(self.tuples.words, rows)))
 
 
 @dataclass(frozen=True)
@@ -119,55 +117,48 @@ class Synchronizer(NodeSynchronizer):
     >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
     >>> stream, ts = np.append([0, 1, 0], watermarks_of(np.array([1]))), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
-    >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
-    >>> synchronized = node.take(came)
-    >>> synchronized.run.ts.tolist(), synchronized.sequence.tolist(), synchronized.progress.words.tolist()
+    >>> tuples = OrderedTuples(np.stack([ts, none]), stream, none, ts, none, none)
+    >>> synchronized = node.take(Inflow(tuples, np.arange(4), Last(4, 9, 0, False)))
+    >>> synchronized.run.ts.tolist(), synchronized.sequence.tolist(), synchronized.progress.tuples.words.tolist()
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
     """
 
     def take(self, came: Inflow) -> Synchronized:
-        state, count = self.state, len(came.stream)
+        state, count = self.state, len(came)
         state.reserve(count)
         out = st.output_buffer(self.held + count, self.spec.rows)
         drain, reached = np.empty((2, count), np.int64)
-        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
         loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_watermarks
         before = int(state.clock.scalars[st.WATERMARK])
-        n = loop(new, came.last, state.clock, state.buffers, out, drain, reached)
+        n = loop(came.tuples.contiguous(), came.last, state.clock, state.buffers, out, drain, reached)
         state.ended = state.ended or came.last.ending
         each = np.diff(drain, prepend=0)
         sequence = np.append(np.repeat(came.sequence, each), np.full(n - int(each.sum()), came.last.sequence))
         tells = np.diff(reached, prepend=before) != 0
         if self.spec.discipline == "epoch":
             # Also if nothing has moved: tuples at the watermark are held until an event says that the epoch ends.
-            tells |= are_watermarks(came.stream)
+            tells |= are_watermarks(came.tuples.stream)
         moved = np.flatnonzero(tells)
         return Synchronized(state.run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
 
 
 def merged(first: Inflow, second: Inflow) -> Inflow:
     """Both by their places; what the first has at a place comes before what the second has there."""
-    stream = np.concatenate([first.stream, second.stream])
-    rows = max(first.words.shape[0], second.words.shape[0])
-    both = Inflow(
-        stream,
-        np.concatenate([with_rows(first.words, rows), with_rows(second.words, rows)], axis=1),
-        np.concatenate([first.delay, second.delay]),
-        np.concatenate([first.clock, second.clock]),
-        np.concatenate([first.emit_time, second.emit_time]),
-        np.concatenate([first.sequence, second.sequence]),
-        second.last,
-    )
-    return both.take(np.argsort(both.sequence, kind="stable"))
+    rows = max(one.tuples.words.shape[0] for one in (first, second))
+    tuples = together([one.with_rows(rows).tuples for one in (first, second)])
+    sequence = np.concatenate([first.sequence, second.sequence])
+    order = np.argsort(sequence, kind="stable")
+    return Inflow(tuples.take(order), sequence[order], second.last)
 
 
 def promised_watermark(came: Inflow, moved: Words, reached: Words) -> Inflow:
     """The watermark as events, at these places."""
-    nothing = np.zeros(len(moved), np.int64)
-    return Inflow(
-        watermarks_of(nothing), reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved],
-        came.sequence[moved], came.last,
+    nothing, tuples = np.zeros(len(moved), np.int64), came.tuples
+    events = OrderedTuples(
+        reached[np.newaxis, moved], watermarks_of(nothing), nothing, tuples.clock[moved], tuples.emit_time[moved],
+        nothing,
     )  # fmt: skip
+    return Inflow(events, came.sequence[moved], came.last)
 
 
 def with_rows(words: Words, rows: int) -> Words:

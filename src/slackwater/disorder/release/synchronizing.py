@@ -17,7 +17,7 @@ from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.epoch import pass_on, release_up_to
 from slackwater.disorder.release.slack_heap import hold
-from slackwater.disorder.release.state import MAX_TS, NOW, T_SYNC, WATERMARK, Buffers, Clockwork, Incoming
+from slackwater.disorder.release.state import MAX_TS, NOW, T_SYNC, WATERMARK, Buffers, Clockwork
 from slackwater.disorder.release.tuple import synchronize
 from slackwater.disorder.release.watermarks import is_watermark, stream_of
 
@@ -33,7 +33,7 @@ class Last(NamedTuple):
 
 @in_place
 def synchronize_each(
-    new: Incoming, last: Last, clock: Clockwork, held: Buffers, out: OrderedTuples, emit: Words, reached: Words
+    new: OrderedTuples, last: Last, clock: Clockwork, held: Buffers, out: OrderedTuples, emit: Words, reached: Words
 ) -> int:
     """Tuple release: Alg. 3.1 for every tuple that comes, and T-join of Alg. 4.6. Returns how many are emitted.
 
@@ -64,7 +64,7 @@ def synchronize_each(
 
 @in_place
 def hold_for_watermarks(
-    new: Incoming, last: Last, clock: Clockwork, held: Buffers, out: OrderedTuples, emit: Words, reached: Words
+    new: OrderedTuples, last: Last, clock: Clockwork, held: Buffers, out: OrderedTuples, emit: Words, reached: Words
 ) -> int:
     """Epoch release: the watermark is the smallest watermark of the inputs, and all that is held up to it is emitted,
     sorted.
