@@ -22,8 +22,8 @@ from slackwater.quality.error.window_losses import (
     CLOCK,
     FIRST_ARGUMENT,
     TUPLES,
-    Ledger,
     Watch,
+    WindowLedger,
     add,
     group_of,
     is_bad,
@@ -53,7 +53,7 @@ def piece_of(w: Watch, ts: int) -> int:
 
 
 @in_place
-def absorb_rows(w: Watch, b: Ledger, words: Words, floats: Floats, need: Words, begin: int, entered: int) -> int:
+def absorb_rows(w: Watch, b: WindowLedger, words: Words, floats: Floats, need: Words, begin: int, entered: int) -> int:
     """Note true rows; returns how many were noted before a table was full. Windows up to `entered` have ended."""
     most = w.range // w.slide + 2
     for i in range(begin, words.shape[1]):
@@ -83,7 +83,7 @@ def absorb_rows(w: Watch, b: Ledger, words: Words, floats: Floats, need: Words, 
 
 
 @in_place
-def mark_ended(b: Ledger, first: int, last: int) -> None:
+def mark_ended(b: WindowLedger, first: int, last: int) -> None:
     """These windows have ended: whatever is known to be missing from them counts from now on."""
     for window in range(max(first, last - len(b.late.lines) + 1), last + 1):
         mark_changed(b, window)

@@ -18,7 +18,7 @@ from slackwater.core.measured import WINDOWS, MeasuredQuality
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import judge_rows, note_made
-from slackwater.quality.error.window_losses import CLOCK, Ledger, Watch, last_to_count
+from slackwater.quality.error.window_losses import CLOCK, Watch, WindowLedger, last_to_count
 from slackwater.quality.stats.keyed_sums import NO_LINE, Table, as_chunks, refilled, table, tidied
 
 FIRST_CAPACITY = 256
@@ -61,7 +61,7 @@ class RowTally:
     def _last_ended(self, time: int) -> int:
         return (time - self._watch.range) // self._watch.slide
 
-    def count(self, ledger: Ledger, allowed: Floats) -> None:
+    def count(self, ledger: WindowLedger, allowed: Floats) -> None:
         """Count the windows for good that have become old enough."""
         last = last_to_count(self._watch, ledger, self._watermark, self._reach)
         if last is not None:
@@ -70,7 +70,7 @@ class RowTally:
             self._doubtful += doubtful
             self._count_only = max(self._count_only, last)
 
-    def _judge(self, ledger: Ledger, allowed: Floats, last: int) -> tuple[int, int, int]:
+    def _judge(self, ledger: WindowLedger, allowed: Floats, last: int) -> tuple[int, int, int]:
         """Windows that are not counted yet, up to the last, as far as they are still known."""
         first = max(self._count_only + 1, last - len(ledger.totals.lines), -(-self.known_from // self._watch.slide))
         by_sums = np.where(self._by_sums, allowed, np.inf)
@@ -78,7 +78,7 @@ class RowTally:
             self._watch, ledger.totals, self._made, by_sums, self._scratch, self._coarse, first, last
         )  # fmt: skip
 
-    def measured(self, target: float, ledger: Ledger, allowed: Floats, unknown: int) -> MeasuredQuality:
+    def measured(self, target: float, ledger: WindowLedger, allowed: Floats, unknown: int) -> MeasuredQuality:
         """All windows that have been emitted, by what is known now; so many raw tuples came too late to be counted."""
         clock = int(ledger.marks[CLOCK])
         if BEFORE_ALL in (clock, self._watermark):

@@ -40,8 +40,8 @@ from slackwater.quality.error.window_losses import (
     CLOCK,
     NEEDED,
     TUPLES,
-    Ledger,
     Watch,
+    WindowLedger,
     add,
     group_of,
     is_bad,
@@ -110,7 +110,7 @@ def note_missing(
 
 @in_place
 def judged(
-    w: Watch, b: Ledger, missing: Table, a: Answered, answers: Table, allowed: Floats, total: Floats, first: int,
+    w: Watch, b: WindowLedger, missing: Table, a: Answered, answers: Table, allowed: Floats, total: Floats, first: int,
     last: int, verdicts: Words,
 ) -> None:  # fmt: skip
     """Of the windows between two numbers: their verdicts; tuples and groups of its first slide beside.
@@ -214,7 +214,7 @@ class WindowTally:
                 self._old.touch(beyond)
         self._watermark = max(self._watermark, run.watermark)
 
-    def begin_at(self, clock: int, ledger: Ledger) -> None:
+    def begin_at(self, clock: int, ledger: WindowLedger) -> None:
         """Begin in the middle of a run, in which nobody has looked so far: with the windows that begin from now on."""
         if clock != BEFORE_ALL:
             self._begun = clock // self._watch.slide
@@ -223,13 +223,13 @@ class WindowTally:
     def _last_ended(self, time: int) -> int:
         return (time - self._watch.range) // self._watch.slide
 
-    def count(self, ledger: Ledger, allowed: Floats) -> None:
+    def count(self, ledger: WindowLedger, allowed: Floats) -> None:
         """Count the windows for good that have become old enough."""
         last = last_to_count(self._watch, ledger, self._watermark, self._reach)
         if last is not None:
             self._count(ledger, allowed, last)
 
-    def count_before(self, ts: int, ledger: Ledger, allowed: Floats) -> bool:
+    def count_before(self, ts: int, ledger: WindowLedger, allowed: Floats) -> bool:
         """Count the windows in the way of a tuple of this event time, and some more; whether there are any."""
         pieces = len(ledger.totals.lines)
         oldest = 2 * (ts // self._watch.slide) + 2 - pieces
@@ -242,17 +242,17 @@ class WindowTally:
         self._skip(ledger, (oldest + 1) // 2)
         return True
 
-    def _count(self, ledger: Ledger, allowed: Floats, last: int) -> None:
+    def _count(self, ledger: WindowLedger, allowed: Floats, last: int) -> None:
         if last > self._count_only:
             self._old.add(*self._judge(ledger, allowed, last))
             self._skip(ledger, last)
 
-    def _skip(self, ledger: Ledger, last: int) -> None:
+    def _skip(self, ledger: WindowLedger, last: int) -> None:
         """There is nothing left to be counted up to this window."""
         self._count_only = max(self._count_only, last)
         ledger.marks[NEEDED] = 2 * (self._count_only + 1)
 
-    def _judge(self, ledger: Ledger, allowed: Floats, last: int) -> tuple[int, Words]:
+    def _judge(self, ledger: WindowLedger, allowed: Floats, last: int) -> tuple[int, Words]:
         """Windows that are not counted yet, up to the last, as far as they are still known; and the first of them."""
         first = max(self._count_only + 1, last - len(ledger.totals.lines))
         verdicts = np.zeros((3, max(0, last + 1 - first)), np.int64)
@@ -263,7 +263,7 @@ class WindowTally:
         )  # fmt: skip
         return first, verdicts
 
-    def measured(self, target: float, ledger: Ledger, allowed: Floats) -> MeasuredQuality:
+    def measured(self, target: float, ledger: WindowLedger, allowed: Floats) -> MeasuredQuality:
         """All windows that have been emitted, by what is known now."""
         clock, exact = int(ledger.marks[CLOCK]), is_certain(self._answered)
         if BEFORE_ALL in (clock, self._watermark):

@@ -50,8 +50,8 @@ from slackwater.quality.error.remembered_windows import (
 )
 from slackwater.quality.error.window_losses import (
     CHANGED,
-    Ledger,
     Watch,
+    WindowLedger,
     absorb,
     last_ended,
     last_piece,
@@ -64,8 +64,8 @@ from slackwater.quality.stats.keyed_sums import NO_LINE, place_of
 
 @in_place
 def learn_and_choose(
-    w: Watch, b: Ledger, n: RequiredSlack, j: Judging, allowed: Floats, scratch: Floats, words: Words, floats: Floats,
-    behind: Words, begin: int, clock: int, slack: int, cap: int,
+    w: Watch, b: WindowLedger, n: RequiredSlack, j: Judging, allowed: Floats, scratch: Floats, words: Words,
+    floats: Floats, behind: Words, begin: int, clock: int, slack: int, cap: int,
 ) -> int:  # fmt: skip
     """Note arrivals from `begin` on and choose; if a table is full before the end, NOT_YET less what was noted.
 
@@ -81,7 +81,7 @@ def learn_and_choose(
 @in_place
 def slack_for_required(
     w: Watch,
-    b: Ledger,
+    b: WindowLedger,
     n: RequiredSlack,
     j: Judging,
     allowed: Floats,
@@ -100,7 +100,7 @@ def slack_for_required(
 @in_place
 def slack_for_reported(
     w: Watch,
-    b: Ledger,
+    b: WindowLedger,
     n: RequiredSlack,
     j: Judging,
     filled: Words,
@@ -126,7 +126,7 @@ def slack_for_reported(
 
 
 @in_place
-def filled_windows(w: Watch, b: Ledger, n: RequiredSlack, last: int, filled: Words) -> int:
+def filled_windows(w: Watch, b: WindowLedger, n: RequiredSlack, last: int, filled: Words) -> int:
     """The windows with tuples that have ended since the last adaptation, the newest of which is `last`; how many."""
     first = max(n.marks[ENTERED] + 1, last - n.ring.shape[1] + 1)
     count = 0
@@ -141,7 +141,7 @@ def filled_windows(w: Watch, b: Ledger, n: RequiredSlack, last: int, filled: Wor
 
 
 @in_place
-def changed_windows(w: Watch, b: Ledger, allowed: Floats, scratch: Floats, changed: Words) -> int:
+def changed_windows(w: Watch, b: WindowLedger, allowed: Floats, scratch: Floats, changed: Words) -> int:
     """(window, bin of its need) where late tuples have come since the last call; how many."""
     count = b.marks[CHANGED]
     for i in range(count):
@@ -308,7 +308,7 @@ def put_in(n: RequiredSlack, j: Judging, window: int) -> None:
 
 
 @in_place
-def enter(w: Watch, b: Ledger, n: RequiredSlack, j: Judging, last: int) -> None:
+def enter(w: Watch, b: WindowLedger, n: RequiredSlack, j: Judging, last: int) -> None:
     """The windows up to `last` have ended."""
     size = n.ring.shape[1]
     first = max(n.marks[ENTERED] + 1, last - size + 1)
@@ -348,7 +348,7 @@ def make_way(n: RequiredSlack, j: Judging, window: int) -> None:
 
 
 @inner
-def newest_with(w: Watch, b: Ledger, window: int, newest: int) -> int:
+def newest_with(w: Watch, b: WindowLedger, window: int, newest: int) -> int:
     """The newest piece with tuples up to the end of a window, by that of the window before it."""
     # A slide adds two pieces.
     for piece in range(last_piece(w, window) - 1, last_piece(w, window) + 1):
@@ -359,7 +359,7 @@ def newest_with(w: Watch, b: Ledger, window: int, newest: int) -> int:
 
 @in_place
 def put_right(
-    w: Watch, b: Ledger, n: RequiredSlack, j: Judging, allowed: Floats, total: Floats, missing: Floats
+    w: Watch, b: WindowLedger, n: RequiredSlack, j: Judging, allowed: Floats, total: Floats, missing: Floats
 ) -> int:
     """Late tuples have come for some windows: what do these need now? Returns the largest need that has changed."""
     found = 0

@@ -41,7 +41,7 @@ TUPLES, MISSED, FIRST_ARGUMENT = range(3)
 # Columns of `Watch.judged`: how an answer is judged, and by which component.
 KIND, AMOUNT = range(2)
 SHARE, SUM, MEAN = range(3)
-# Places in `Ledger.marks`.
+# Places in `WindowLedger.marks`.
 CLOCK, WATERMARK, CHANGED, DEEPEST, NEEDED = range(5)
 
 
@@ -61,7 +61,7 @@ class Watch(NamedTuple):
     """(kind, component) per aggregate."""
 
 
-class Ledger(NamedTuple):
+class WindowLedger(NamedTuple):
     """All that is known about the windows."""
 
     totals: Table
@@ -92,7 +92,7 @@ def last_ended(w: Watch, time: int) -> int:
     return (time - w.range) // w.slide
 
 
-def last_to_count(w: Watch, b: Ledger, watermark: int, reach: int) -> int | None:
+def last_to_count(w: Watch, b: WindowLedger, watermark: int, reach: int) -> int | None:
     """The newest window that has ended and is behind the clock by more than `reach`; None while there is no time."""
     clock = int(b.marks[CLOCK])
     if BEFORE_ALL in (clock, watermark):
@@ -101,7 +101,7 @@ def last_to_count(w: Watch, b: Ledger, watermark: int, reach: int) -> int | None
 
 
 @in_place
-def reach(b: Ledger, clock: int, slack: int) -> int:
+def reach(b: WindowLedger, clock: int, slack: int) -> int:
     """Where the watermark stands at a clock, with the slack that was in force until now."""
     b.marks[CLOCK] = max(b.marks[CLOCK], clock)
     b.marks[WATERMARK] = max(b.marks[WATERMARK], clock - slack)
@@ -118,7 +118,7 @@ def group_of(w: Watch, words: Words, i: int) -> int:
 
 
 @in_place
-def absorb(w: Watch, b: Ledger, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
+def absorb(w: Watch, b: WindowLedger, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
     """Note arrivals; returns how many were noted before a table was full, or a piece in the way that is needed."""
     most = min(w.range, w.retention) // w.slide + 2
     cut = w.range % w.slide
@@ -152,7 +152,7 @@ def absorb(w: Watch, b: Ledger, words: Words, floats: Floats, behind: Words, beg
 
 
 @in_place
-def absorb_sums(w: Watch, b: Ledger, sums: Words, floats: Floats, begin: int) -> int:
+def absorb_sums(w: Watch, b: WindowLedger, sums: Words, floats: Floats, begin: int) -> int:
     """Note sums of arrivals of one group that came before the clock had passed them, as `WindowLosses.sums_of` has
     them; returns how many were noted before the table was full, or a piece in the way that is needed."""
     for i in range(begin, sums.shape[1]):
@@ -168,7 +168,7 @@ def absorb_sums(w: Watch, b: Ledger, sums: Words, floats: Floats, begin: int) ->
 
 
 @inner
-def note_late(w: Watch, b: Ledger, words: Words, floats: Floats, i: int, group: int, clock: int) -> None:
+def note_late(w: Watch, b: WindowLedger, words: Words, floats: Floats, i: int, group: int, clock: int) -> None:
     """Tuple i came at this clock: note it with all its windows that had ended, as far back as retention reaches."""
     ts = words[TS, i]
     window = max((ts - w.range) // w.slide, (clock - w.retention - w.range - 1) // w.slide) + 1
@@ -184,7 +184,7 @@ def note_late(w: Watch, b: Ledger, words: Words, floats: Floats, i: int, group: 
 
 
 @inner
-def mark_changed(b: Ledger, window: int) -> None:
+def mark_changed(b: WindowLedger, window: int) -> None:
     """What a window needs is to be looked at again."""
     at = place_of(b.late, window)
     if at != NONE and b.is_changed[at] == 0:
@@ -234,7 +234,7 @@ def newest_piece(w: Watch, totals: Table, window: int) -> int:
 
 
 @inner
-def needed_bin(w: Watch, b: Ledger, window: int, allowed: Floats, total: Floats, missing: Floats) -> int:
+def needed_bin(w: Watch, b: WindowLedger, window: int, allowed: Floats, total: Floats, missing: Floats) -> int:
     """The bin of the least slack with which every group's answer is good; `total` and `missing` are scratch."""
     worst = 0
     r = first_record(b.late, window)
@@ -280,7 +280,7 @@ def is_bad(w: Watch, allowed: Floats, total: Floats, missing: Floats) -> bool:
 
 
 @in_place
-def coverage_of(w: Watch, b: Ledger, window: int) -> float:
+def coverage_of(w: Watch, b: WindowLedger, window: int) -> float:
     """N_rcv / (N_rcv + N_miss) of a window, all groups together (004 Alg. 4.3); -1 where no tuple of it has come."""
     came = 0.0
     for piece in range(2 * window, last_piece(w, window) + 1):

@@ -33,8 +33,8 @@ from slackwater.quality.error.window_losses import (
     SHARE,
     SUM,
     TUPLES,
-    Ledger,
     Watch,
+    WindowLedger,
     absorb,
     absorb_sums,
     coverage_of,
@@ -123,7 +123,7 @@ class WindowLosses:
         pieces = min(MOST_PIECES, 64 + 2 * ((retention + ahead + watched.range) // watched.slide + 1))
         late = table(FIRST_CAPACITY, FIRST_CAPACITY, windows, self.components)
         self.tally = WindowTally(self.watch, answered(watched.aggregates, bound), self.components, pieces)
-        self.ledger = Ledger(
+        self.ledger = WindowLedger(
             table(FIRST_CAPACITY, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
             np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0, NO_LINE]),
         )  # fmt: skip
@@ -186,7 +186,7 @@ class WindowLosses:
         longer = self._of_retention(retention)
         fresh = longer.ledger
         self.watch = longer.watch
-        self.ledger = Ledger(
+        self.ledger = WindowLedger(
             tidied(old.totals, FIRST_CAPACITY, 0, len(fresh.totals.lines)),
             tidied(old.late, FIRST_CAPACITY, FIRST_CAPACITY, len(fresh.late.lines)),
             fresh.changed, fresh.is_changed, old.marks,
