@@ -29,9 +29,8 @@ from typing import Any
 from slackwater.core.batch import Batch
 from slackwater.operators.aggregate.count_windows import LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.join.rate_windows import RateWindows
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
@@ -79,9 +78,10 @@ class Bound:
             if isinstance(spec, RowAggregate):
                 return (2 if holistic else 1) * (spec.range + slide + self._since(0, watermark_before))
             return (2 if holistic else 1) * self._since(0, watermark_before - spec.range - slide)
-        last = spec.last if isinstance(spec, CountWindowJoin) else (0,) * spec.streams
-        if isinstance(spec, RateJoin):
-            last = tuple(max(spec.last[i], self._most_asked(spec, i)) for i in range(spec.streams))
+        policy = getattr(spec, "policy", None)
+        last = getattr(policy, "last", (0,) * spec.streams)
+        if isinstance(policy, RateWindows):
+            last = tuple(max(last[i], self._most_asked(policy, i)) for i in range(spec.streams))
         for stream, window in enumerate(spec.windows):
             kept = watermark_before if last[stream] else watermark_before - window
             self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
@@ -92,11 +92,11 @@ class Bound:
             self._combined[n] = max(self._combined[n], self._combinations(spec, n, watermark_before))
         return raw + sum(max(FIRST_CAPACITY, GROWTH * combined) for combined in self._combined[2:])
 
-    def _most_asked(self, spec: RateJoin, stream: int) -> int:
+    def _most_asked(self, windows: RateWindows, stream: int) -> int:
         """The most tuples of a stream that one sample may hold, as if they were all of one instant."""
-        sample = max(spec.intervals)
+        sample = max(windows.intervals)
         most = max((self._between(stream, ts, ts + sample) for ts in self._ts[stream]), default=0)
-        return most * spec.intervals[stream]
+        return most * windows.intervals[stream]
 
     def _combinations(self, spec: JoinTree | WindowJoin, n: int, watermark: int) -> int:
         """At most so many combinations of the first n streams are at or after the horizon of their window."""

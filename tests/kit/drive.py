@@ -18,9 +18,9 @@ from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.join.count_windows import CountWindowJoin
+from slackwater.operators.join.count_windows import RowWindows
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.join.rate_windows import RateWindows
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.operators.relation_to_stream import RelationToStream
@@ -177,10 +177,10 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
     if type(spec) in ORACLES:
         rows = ORACLES[type(spec)].truth(spec, batch, absent)
         return rows, rows
-    if not isinstance(spec, CountWindowJoin):
+    if not isinstance(spec, WindowJoin) or not isinstance(spec.policy, RowWindows):
         true = truth(spec, batch)
         return true, true
-    if isinstance(spec, RateJoin):
+    if isinstance(spec.policy, RateWindows):
         made = _as_counted(spec, oracle_rate_join(spec, batch, absent).elements())
         return made, made
     certain, possible = oracle_row_join(spec, batch, absent)

@@ -30,7 +30,7 @@ from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.handing import Handing, PanePartials
 from slackwater.operators.inputs import from_node
-from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
+from slackwater.operators.join.count_windows import BY_TIME, EVER, RowWindows, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.rate_windows import ROUNDS, by_rate
@@ -317,9 +317,12 @@ def _graphs_of_operators() -> Iterator[Example]:
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
-WITHOUT_TARGETS = (CountWindowJoin, CountWindows, RelationToStream, StreamUnion, *ORACLES)
+WITHOUT_TARGETS = (CountWindows, RelationToStream, StreamUnion, *ORACLES)
 WITH_TARGETS: tuple[Example, ...] = tuple(
-    example for example in OPERATORS if not isinstance(example.spec, WITHOUT_TARGETS)
+    example
+    for example in OPERATORS
+    if not isinstance(example.spec, WITHOUT_TARGETS)
+    and not isinstance(getattr(example.spec, "policy", None), RowWindows)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 

@@ -16,9 +16,9 @@ from itertools import permutations, product
 from slackwater.core.batch import Batch
 from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.tree import Column, streams_of, walk
-from slackwater.operators.join.count_windows import CountWindowJoin
+from slackwater.operators.join.count_windows import RowWindows
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.join.rate_windows import RateWindows
 from slackwater.operators.relation_to_stream import RelationToStream
 from tests.kit.evaluate import evaluate
 from tests.kit.oracle_rates import SlowRates
@@ -50,7 +50,7 @@ def near_so_far(spec: WindowJoin, members: Members) -> bool:
 
 def last_of(spec: WindowJoin) -> tuple[int, ...]:
     """Per stream, how many tuples its window holds, where it counts them; else 0."""
-    return spec.last if isinstance(spec, CountWindowJoin) else (0,) * spec.streams
+    return spec.policy.last if isinstance(spec.policy, RowWindows) else (0,) * spec.streams
 
 
 def joins(spec: WindowJoin, members: Members) -> bool:
@@ -103,7 +103,7 @@ class SlowWindows:
     def __init__(self, spec: WindowJoin) -> None:
         self.spec = spec
         self._windows: list[list[Tuple]] = [[] for _ in spec.windows]
-        self._rates = SlowRates(spec) if isinstance(spec, RateJoin) else None
+        self._rates = SlowRates(spec) if isinstance(spec.policy, RateWindows) else None
         self._last = last_of(spec)
 
     def standing(self, watermark: int) -> list[list[Tuple]]:

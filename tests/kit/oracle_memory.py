@@ -11,7 +11,7 @@ from slackwater.core.batch import Batch
 from slackwater.core.memory import Memory, Resident
 from slackwater.core.schema import Kind
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.join.rate_windows import RateWindows
 from slackwater.operators.state_size import OfInput, Weights
 from tests.kit.oracle_join import SlowWindows
 from tests.kit.oracle_release import SlackRule, Tuple, TupleStages, oracle_tuple_release
@@ -44,7 +44,7 @@ def windows_of_join(spec: WindowJoin, batch: Batch, rule: SlackRule) -> list[lis
     oracle_tuple_release(batch, spec.streams, rule, stages)
     windows = SlowWindows(spec)
     for step in stages.out:
-        if isinstance(spec, RateJoin) and not step.late:
+        if isinstance(spec.policy, RateWindows) and not step.late:
             # Sizes change when a tuple meets the other window, whether it finds anything there or not.
             deque(windows.results(step.tuple), maxlen=0)
         windows.enter(step.tuple, step.met)

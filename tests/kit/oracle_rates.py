@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable
 
 from slackwater.core.rates import Resize
-from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import RateWindows
 from tests.kit.oracle_release import Tuple
 
 ENOUGH = 1 / 32
@@ -22,7 +23,9 @@ FIRST_WITHIN = 30 * 60 * 1_000_000
 class SlowRates:
     """Follows the tuples in time of a join, in order, and says what is in force. Intervals are event time."""
 
-    def __init__(self, spec: RateJoin) -> None:
+    def __init__(self, join: WindowJoin) -> None:
+        spec = join.policy
+        assert isinstance(spec, RateWindows), "windows that follow rates"
         assert not spec.by_arrival, "this twin knows no time but event time"
         self.spec = spec
         self.sizes = list(spec.last)
@@ -135,7 +138,7 @@ def newest_of(window: list[Tuple], size: int) -> list[Tuple]:
     return window if len(window) <= size else [e for e in window if e.ts >= window[-size].ts]
 
 
-def resizes_of(spec: RateJoin, tuples: Iterable[Tuple]) -> list[Resize]:
+def resizes_of(spec: WindowJoin, tuples: Iterable[Tuple]) -> list[Resize]:
     """What comes into force while these tuples are processed in the order of their times."""
     rates = SlowRates(spec)
     for e in sorted(tuples, key=lambda e: e.ts):

@@ -14,15 +14,15 @@ from itertools import product
 
 from slackwater.core.batch import Batch
 from slackwater.core.rates import Resize
-from slackwater.operators.join.count_windows import CountWindowJoin
-from slackwater.operators.join.rate_windows import RateJoin
-from tests.kit.oracle_join import Members, Result, joins, near_enough
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import RateWindows
+from tests.kit.oracle_join import Members, Result, joins, last_of, near_enough
 from tests.kit.oracle_rates import FIRST_WITHIN, newest_of, resizes_of
 from tests.kit.oracle_release import Tuple, tuples_of
 
 
 def oracle_row_join(
-    spec: CountWindowJoin, batch: Batch, absent: Collection[int] = ()
+    spec: WindowJoin, batch: Batch, absent: Collection[int] = ()
 ) -> tuple[Counter[Result], Counter[Result]]:
     """The results that every order of equal timestamps gives, and those that some may give.
 
@@ -34,7 +34,7 @@ def oracle_row_join(
     """
     streams: list[list[Tuple]] = [[] for _ in spec.windows]
     for e in tuples_of(batch):
-        if e.passes and not (spec.last[e.stream] and e.row in absent):
+        if e.passes and not (last_of(spec)[e.stream] and e.row in absent):
             streams[e.stream].append(e)
     for mine in streams:
         mine.sort(key=lambda e: e.ts)
@@ -50,14 +50,14 @@ def oracle_row_join(
 
 
 def _counts(
-    spec: CountWindowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool
+    spec: WindowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool
 ) -> bool:
     """Whether every member is among the last of its stream; with `ties`, when all of the newest's time have come.
 
     A member that alone is the newest is the last to be processed, whatever comes after it.
     """
     newest = max(e.ts for e in members)
-    for mine, place, n, e in zip(streams, places, spec.last, members, strict=True):
+    for mine, place, n, e in zip(streams, places, last_of(spec), members, strict=True):
         after = [other for other in mine[place + 1 :] if other.ts < newest + ties]
         triggers = e.ts == newest and sum(other.ts == newest for other in members) == 1
         if n and len(after) >= n and not triggers:
@@ -66,13 +66,14 @@ def _counts(
 
 
 def oracle_rate_join(
-    spec: RateJoin, batch: Batch, absent: Collection[int] = (), resizes: list[Resize] | None = None
+    spec: WindowJoin, batch: Batch, absent: Collection[int] = (), resizes: list[Resize] | None = None
 ) -> Counter[Result]:
     """The results, for the windows that were in force; `absent` are the tuples that were late or rejected."""
     tuples = sorted((e for e in tuples_of(batch) if e.passes and e.row not in absent), key=lambda e: e.ts)
     recorded = resizes_of(spec, tuples) if resizes is None else resizes
     windows: list[list[Tuple]] = [[], []]
-    sizes, within = spec.last, FIRST_WITHIN if spec.within is None else spec.within
+    assert isinstance(spec.policy, RateWindows), "windows that follow rates"
+    sizes, within = spec.policy.last, FIRST_WITHIN if spec.policy.within is None else spec.policy.within
     results: Counter[Result] = Counter()
     for now in sorted({e.ts for e in tuples}):
         for one in recorded:

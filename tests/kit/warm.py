@@ -30,7 +30,7 @@ QUERIES = {
     "texts": ("SELECT upper(key) AS k, COUNT(*) AS n FROM a [300 MS] WHERE key LIKE '%1' GROUP BY upper(key)",),
 }
 GROUPS = (
-    "CountWindowJoin",
+    "WindowJoinRowWindows",
     "WindowAggregate",
     "WindowJoin",
     "NestedLoop",
@@ -44,11 +44,14 @@ GROUPS = (
 
 def groups() -> dict[str, list[Callable[[], None]]]:
     """What to run, in groups that share few loops with each other."""
+    from slackwater.operators.join.policy import BY_EVENT_TIME
     from tests.kit.examples import EXAMPLES
 
     made: dict[str, list[Callable[[], None]]] = {name: [] for name in GROUPS}
     for example in EXAMPLES:
         kind = type(example.spec).__name__ + str(getattr(example.spec, "algorithm", ""))
+        policy = getattr(example.spec, "policy", BY_EVENT_TIME)
+        kind += "" if policy == BY_EVENT_TIME else type(policy).__name__
         made.setdefault(kind, []).append(lambda spec=example.spec: _drive(spec))  # type: ignore[misc]
     for name, texts in QUERIES.items():
         made.setdefault(name, []).extend(lambda text=text: _replay(text) for text in texts)  # type: ignore[misc]

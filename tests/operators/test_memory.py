@@ -18,7 +18,7 @@ from slackwater.core.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.join.count_windows import CountWindowJoin
+from slackwater.operators.join.count_windows import RowWindows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowContents, plain_weights, state_size
@@ -157,13 +157,14 @@ def test_every_tuple_is_resident_expired_or_waiting(batch):
 @given(batch=traces(2, KINDS, most=40))
 @tried(20)
 def test_a_window_of_rows_holds_all_in_time_but_those_pushed_out(batch):
-    (spec,) = (e.spec for e in JOINS if type(e.spec) is CountWindowJoin and e.spec.streams == 2 and all(e.spec.last))
+    by_rows = (example.spec for example in JOINS if type(example.spec.policy) is RowWindows)
+    (spec,) = (one for one in by_rows if one.streams == 2 and all(one.policy.last))
     assume(len(batch))
     (seen,) = feed(pipeline_of(spec)(FixedSlack(0), EACH_TUPLE), [batch], Outcome(), end=False).observed
-    assert seen.memory.query.tuples <= min(seen.in_time, sum(spec.last))
+    assert seen.memory.query.tuples <= min(seen.in_time, sum(spec.policy.last))
     ended = feed(pipeline_of(spec)(FixedSlack(99), EACH_TUPLE), [batch], Outcome(), end=True).observed[-1]
     counts = np.bincount(batch.stream, minlength=2)
-    assert ended.memory.query.tuples == np.minimum(counts, spec.last).sum()
+    assert ended.memory.query.tuples == np.minimum(counts, spec.policy.last).sum()
 
 
 def test_an_aggregate_holds_partials_and_a_union_nothing():

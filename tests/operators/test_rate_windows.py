@@ -19,7 +19,7 @@ from slackwater.operators.contract import ResizeLog
 from slackwater.operators.join import rate_windows
 from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, by_rate
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
 from tests.kit.laws import going_on_after_restore_equals_never_stopping
@@ -41,7 +41,7 @@ def in_order(*streams: list[tuple[int, int]]) -> Batch:
     return Batch.of(sorted((one for stream in streams for one in stream), key=lambda one: one[1]))
 
 
-def run(spec: RateJoin, batch: Batch, slack: int = 0) -> tuple[JoinOperator, list[Resize]]:
+def run(spec: WindowJoin, batch: Batch, slack: int = 0) -> tuple[JoinOperator, list[Resize]]:
     operator = spec.build()
     pipeline = Pipeline(spec, operator, FixedSlack(slack), KernelTerms(Epochs(each_tuple=True)), NO_GUARD)
     feed(pipeline, [batch], Outcome(), end=False)

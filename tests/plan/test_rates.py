@@ -20,7 +20,8 @@ from slackwater.expressions.render import render
 from slackwater.language.bind import bind
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.count_windows import EVER
-from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateWindows
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
 from slackwater.plan.physical import PhysicalPlan
@@ -50,20 +51,21 @@ def planned(query: str, expected: Mapping[str, Expected] | None = None) -> Physi
     return plan(bind(query, SCHEMAS).query, expected=expected)
 
 
-def rate_join(physical: PhysicalPlan) -> RateJoin:
-    assert isinstance(physical.operator, RateJoin)
-    return physical.operator
+def rates_of(operator: object) -> RateWindows:
+    assert isinstance(operator, WindowJoin)
+    assert isinstance(operator.policy, RateWindows)
+    return operator.policy
 
 
 def test_intervals_the_distance_of_a_match_and_the_way_of_sampling_reach_the_operator() -> None:
-    join = rate_join(planned(TWO + "MATCH TIME"))
+    join = rates_of(planned(TWO + "MATCH TIME").operator)
     assert join.intervals == (10 * SECOND, 20 * SECOND)
     assert (join.within, join.slices, join.by_arrival) == (None, SLIDING, False)
-    join = rate_join(
-        planned(TWO.replace(" s]", " s BY ARRIVAL]") + "MATCH TIME WITHIN 5 s OPTIONS (sampling = 'rounds')")
+    join = rates_of(
+        planned(TWO.replace(" s]", " s BY ARRIVAL]") + "MATCH TIME WITHIN 5 s OPTIONS (sampling = 'rounds')").operator
     )
     assert (join.within, join.slices, join.by_arrival) == (5 * SECOND, ROUNDS, True)
-    assert rate_join(planned(TWO)).within == EVER
+    assert rates_of(planned(TWO).operator).within == EVER
 
 
 @pytest.mark.parametrize(
@@ -108,10 +110,9 @@ def test_several_streams_become_a_chain_of_joins_of_two() -> None:
     assert isinstance(graph, OperatorGraph)
     assert [node.inputs for node in graph.nodes] == [(0, 1), (~0, 2)]
     first, second = (node.operator for node in graph.nodes)
-    assert isinstance(first, RateJoin)
-    assert isinstance(second, RateJoin)
-    assert (first.intervals, second.intervals) == ((1 * SECOND, 2 * SECOND), (2 * SECOND, 3 * SECOND))
-    assert {(one.within, one.slices) for one in (first, second)} == {(4 * SECOND, ROUNDS)}
+    rates = rates_of(first), rates_of(second)
+    assert (rates[0].intervals, rates[1].intervals) == ((1 * SECOND, 2 * SECOND), (2 * SECOND, 3 * SECOND))
+    assert {(one.within, one.slices) for one in rates} == {(4 * SECOND, ROUNDS)}
     assert (len(first.equalities), len(first.conditions)) == (1, 0)
     asked = [render(condition, ["ab", "c"]) for condition in second.conditions]
     assert asked == ["ab.b.n < c.n", "c.ts - ab.a.ts <= 4000000", "c.ts - ab.b.ts <= 4000000"]

@@ -11,7 +11,7 @@ from slackwater.operators.aggregate.count_windows import NEVER, LandmarkAggregat
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.count_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, by_rate
 
 
 def landmarks_of(stream: StreamRef) -> tuple[Expr, ...]:
@@ -72,7 +72,7 @@ def check_joined_by_rates(options: Options) -> None:
         raise UsageError(f"option sampling = '{options.sampling}': there is {' and '.join(SAMPLINGS)}")
 
 
-def _by_rates(join: WindowJoin, query: JoinQuery) -> RateJoin:
+def _by_rates(join: WindowJoin, query: JoinQuery) -> WindowJoin:
     """The join of two inputs whose windows follow rates."""
     check_joined_by_rates(query.options)
     windows = [stream.window for stream in query.streams]

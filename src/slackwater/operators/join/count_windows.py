@@ -12,20 +12,20 @@ References: 004 §2.1.2 (count-based windows).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_at, refine_listed_at
-from slackwater.operators.contract import PLAIN, BuildContext, WithoutKey
-from slackwater.operators.join.eviction import Eviction
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, place_probe_insert
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.policy import Eviction, WindowPolicy
 from slackwater.operators.join.probe import admit, probe_and_count
 from slackwater.operators.join.probe_stats import ProbeStats
 from slackwater.operators.join.probe_steps import Refine
@@ -52,40 +52,31 @@ BY_TIME = 0
 
 
 @dataclass(frozen=True)
-class CountWindowJoin(WindowJoin):
-    """A join in which `last` says of every stream how many tuples its window holds; BY_TIME where it is one of time."""
+class RowWindows(WindowPolicy):
+    """`last` says of every stream how many tuples its window holds; BY_TIME where it is one of time."""
 
-    last: tuple[int, ...] = ()
+    last: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        assert self.graph is None, "windows between pairs of streams are of time"
-        assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
+    def check(self, windows: tuple[int, ...], graph: WindowGraph | None) -> None:
+        assert graph is None, "windows between pairs of streams are of time"
+        assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, windows, strict=True))
 
     @property
     def one_shard(self) -> str:
         return "windows that count tuples count those of all keys"
 
-    @property
-    def without_key(self) -> WithoutKey:
-        return WithoutKey.NOT
-
-    @property
-    def state_identity(self) -> object:
-        return self
-
-    def build(self, context: BuildContext = PLAIN) -> JoinOperator:
-        return JoinOperator(self, context.encode_text, RowEviction(no_sampling(np.array(self.last, np.int64))))
+    def eviction(self, streams: int) -> Eviction:
+        return RowEviction(no_sampling(np.array(self.last, np.int64)))
 
 
-def by_rows(join: WindowJoin, last: tuple[int, ...]) -> CountWindowJoin:
+def by_rows(join: WindowJoin, last: tuple[int, ...]) -> WindowJoin:
     """The same join with windows that count, where `last` has a number of tuples.
 
     >>> by_rows(WindowJoin((5, 0), (), (), (), (), 2), (BY_TIME, 10)).windows == (5, EVER)
     True
     """
-    same: dict[str, Any] = {field.name: getattr(join, field.name) for field in fields(WindowJoin)}
     windows = tuple(EVER if n != BY_TIME else size for n, size in zip(last, join.windows, strict=True))
-    return CountWindowJoin(**{**same, "windows": windows}, last=last)
+    return replace(join, windows=windows, policy=RowWindows(last))
 
 
 class JoiningRows(NamedTuple):

@@ -19,6 +19,7 @@ import numpy as np
 
 from slackwater.core.batch import TS, Words
 from slackwater.core.errors import DataError
+from slackwater.core.rates import Resize
 from slackwater.core.schema import Kind
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
@@ -33,10 +34,10 @@ from slackwater.operators.description import Described, Shown
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
 from slackwater.operators.join.description import describe_join, describe_selection
-from slackwater.operators.join.eviction import Eviction
 from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.persisted import PersistedTuples, Remembered
+from slackwater.operators.join.policy import BY_EVENT_TIME, WindowPolicy
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, classes_of, first_plan
 from slackwater.operators.join.search import Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
@@ -69,9 +70,11 @@ class WindowJoin(OperatorSpec):
     count_only: bool = False
     graph: WindowGraph | None = None
     """Bounds between pairs of streams, where `windows`, which are its own then, do not say it all."""
+    policy: WindowPolicy = BY_EVENT_TIME
+    """What windows hold, and when a tuple leaves them."""
 
     def __post_init__(self) -> None:
-        assert self.graph is None or self.graph.windows == self.windows, "a join's windows are those of its graph"
+        self.policy.check(self.windows, self.graph)
 
     @property
     def residuals(self) -> tuple[Expr, ...]:
@@ -83,7 +86,7 @@ class WindowJoin(OperatorSpec):
     @property
     def most(self) -> Words | None:
         """The bounds between pairs, for compiled code; None where the windows say it all."""
-        return None if self.graph is None else np.array(self.graph.widest, np.int64)
+        return self.policy.most(self.graph)
 
     @property
     def streams(self) -> int:
@@ -100,7 +103,15 @@ class WindowJoin(OperatorSpec):
     @property
     def state_identity(self) -> object:
         # What is selected is taken from what the windows hold.
-        return replace(self, emit=())
+        return self if self.one_shard else replace(self, emit=())
+
+    @property
+    def one_shard(self) -> str | None:
+        return self.policy.one_shard
+
+    @property
+    def resize_at_first(self) -> Resize | None:
+        return self.policy.resize_at_first
 
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
@@ -123,7 +134,7 @@ class WindowJoin(OperatorSpec):
 
     @property
     def without_key(self) -> WithoutKey:
-        return WithoutKey.NOT if self.streams == 1 else WithoutKey.BY_COMBINATION
+        return WithoutKey.NOT if self.streams == 1 or self.one_shard else WithoutKey.BY_COMBINATION
 
     def bands_for_tiles(self, times: bool) -> list[Band]:
         rows = {(stream, name): row for stream, name, row in self.columns}
@@ -144,11 +155,6 @@ class WindowJoin(OperatorSpec):
 
     def describe(self, shown: Shown) -> Described:
         return describe_selection(self, shown) if self.streams == 1 else describe_join(self, shown)
-
-    @property
-    def in_time_only(self) -> bool:
-        """Whether no late tuple enters a window."""
-        return False
 
     @property
     def algorithm_asked_for(self) -> str | None:
@@ -178,19 +184,19 @@ class WindowJoin(OperatorSpec):
 
 
 class JoinOperator(Operator):
-    """The mutable half of `WindowJoin`; the eviction is that of the policy of its windows."""
+    """The mutable half of `WindowJoin`."""
 
     spec: WindowJoin
 
-    def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int], eviction: Eviction | None = None) -> None:
+    def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
         self.spec = spec
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         linkage = spec.linkage(spec.count_only, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.count_only, spec.in_time_only)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.count_only, spec.policy.in_time_only)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._watermark = BEFORE_ALL
-        self._eviction = Eviction(spec.streams) if eviction is None else eviction
+        self._eviction = spec.policy.eviction(spec.streams)
         self._persisted = PersistedTuples(spec.rows, self._store, self._eviction)
         self._remembered: Remembered | None = None
         self._space: Search | None = None

@@ -23,7 +23,7 @@ from slackwater.core.state import (
     state_update,
 )
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.join.eviction import Eviction, resident
+from slackwater.operators.join.policy import Eviction, resident
 from slackwater.operators.join.store import WindowStore
 
 CHUNKS = "chunks"

@@ -15,8 +15,7 @@ References: 001 §2.2, §2.3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,11 +23,12 @@ from slackwater.core.batch import Words
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
+from slackwater.core.window_graph import WindowGraph
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
-from slackwater.operators.contract import PLAIN, BuildContext, ResizeLog
-from slackwater.operators.join.count_windows import EVER, CountWindowJoin, RowEviction, evict
-from slackwater.operators.join.eviction import resident
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.contract import ResizeLog
+from slackwater.operators.join.count_windows import EVER, RowEviction, RowWindows, evict
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.policy import Eviction, resident
 from slackwater.operators.join.rates import (
     DISTANCE,
     FIRST_SIZE,
@@ -53,10 +53,10 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class RateJoin(CountWindowJoin):
-    """Spec of such a join; `last` has the sizes it starts from."""
+class RateWindows(RowWindows):
+    """Windows of two streams that follow rates; `last` has the sizes they start from."""
 
-    intervals: tuple[int, ...] = ()
+    intervals: tuple[int, ...]
     """Per stream, the time its window is to hold."""
     within: int | None = None
     """How far apart in time two tuples that match may be; None: found at run time; EVER: no matter."""
@@ -64,9 +64,9 @@ class RateJoin(CountWindowJoin):
     by_arrival: bool = False
     """Whether intervals are times of arrival."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        assert len(self.intervals) == len(self.windows) == 2, "a join of two streams"
+    def check(self, windows: tuple[int, ...], graph: WindowGraph | None) -> None:
+        super().check(windows, graph)
+        assert len(self.intervals) == len(windows) == 2, "a join of two streams"
 
     @property
     def one_shard(self) -> str:
@@ -80,14 +80,12 @@ class RateJoin(CountWindowJoin):
     def in_time_only(self) -> bool:
         return True
 
-    @property
-    def most(self) -> Words:
+    def most(self, graph: WindowGraph | None) -> Words:
         within = self.resize_at_first.within
         return np.array([[0, within], [within, 0]], np.int64)
 
-    def build(self, context: BuildContext = PLAIN) -> JoinOperator:
-        taken = sampling(self.intervals, self.within, self.slices, self.by_arrival, self.last[0])
-        return JoinOperator(self, context.encode_text, RateEviction(taken))
+    def eviction(self, streams: int) -> Eviction:
+        return RateEviction(sampling(self.intervals, self.within, self.slices, self.by_arrival, self.last[0]))
 
 
 def by_rate(
@@ -97,15 +95,14 @@ def by_rate(
     slices: int = SLIDING,
     by_arrival: bool = False,
     first: int = FIRST_SIZE,
-) -> RateJoin:
+) -> WindowJoin:
     """The same join with windows that follow rates.
 
-    >>> by_rate(WindowJoin((5, 5), (), (), (), (), 2), (10, 20)).last
+    >>> by_rate(WindowJoin((5, 5), (), (), (), (), 2), (10, 20)).policy.resize_at_first.sizes
     (100, 100)
     """
-    same: dict[str, Any] = {field.name: getattr(join, field.name) for field in fields(WindowJoin)}
-    same |= {"windows": (EVER, EVER), "last": (first, first)}
-    return RateJoin(**same, intervals=intervals, within=within, slices=slices, by_arrival=by_arrival)
+    policy = RateWindows((first, first), intervals, within, slices, by_arrival)
+    return replace(join, windows=(EVER, EVER), policy=policy)
 
 
 class RateEviction(RowEviction):

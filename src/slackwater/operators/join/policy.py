@@ -1,25 +1,64 @@
-"""When a tuple leaves a window of a join: what the one join operator is given by the policy of its windows.
+"""What the windows of a join hold: the policy that a join is given, and what it does while the join runs.
 
 Windows of time are here; those that count tuples are in `count_windows.py`, those that follow rates in
 `rate_windows.py`. A window that `counts` holds its last tuples, whatever their age, and no late tuple enters it.
 
-Invariant: an eviction decides what windows hold, and nothing else about a join.
+Invariant: a policy decides what windows hold, and nothing else about a join. It is frozen, as the spec that has it; the
+eviction that it makes is the mutable half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.core.rates import Resize
 from slackwater.core.state import StateUpdate
+from slackwater.core.window_graph import WindowGraph
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.operators.contract import ResizeLog
 from slackwater.operators.join.probe import join_run
 from slackwater.operators.join.probe_stats import ProbeStats
 from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import BEGIN, END, WindowStore
+
+
+@dataclass(frozen=True)
+class WindowPolicy:
+    """Windows of time: each holds what is not too old to be joined."""
+
+    def check(self, windows: tuple[int, ...], graph: WindowGraph | None) -> None:
+        """Windows in time and bounds between pairs that go with this policy."""
+        assert graph is None or graph.windows == windows, "a join's windows are those of its graph"
+
+    @property
+    def one_shard(self) -> str | None:
+        """Why such a join must see the tuples of all keys; None where it need not."""
+        return None
+
+    @property
+    def in_time_only(self) -> bool:
+        """Whether no late tuple enters a window."""
+        return False
+
+    @property
+    def resize_at_first(self) -> Resize | None:
+        """The windows that are in force before anything is known, where windows follow rates."""
+        return None
+
+    def most(self, graph: WindowGraph | None) -> Words | None:
+        """The bounds between pairs, for compiled code; None where the windows say it all."""
+        return None if graph is None else np.array(graph.widest, np.int64)
+
+    def eviction(self, streams: int) -> Eviction:
+        """The mutable half."""
+        return Eviction(streams)
+
+
+BY_EVENT_TIME = WindowPolicy()
 
 
 class Eviction:
