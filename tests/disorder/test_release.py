@@ -15,6 +15,7 @@ from slackwater.core.jit import in_place
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
 from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.slack_heap import pop, push
@@ -242,3 +243,33 @@ def test_a_stream_left_behind_by_many_of_its_usual_gaps_holds_nobody_back(discip
     assert [run.ts.tolist() for run in still.drain(Batch.of([(0, 1050)]))] in ([], [[]])
     back = list(release.drain(Batch.of([(1, 1000), (1, 1095), (0, 1100)])))
     assert sum(int(run.late.sum()) for run in back) == 1
+
+
+@given(
+    data=st.data(), streams=st.integers(1, 3), slack=SLACK, is_sorted=st.booleans(), external=st.booleans(),
+    timeout=st.sampled_from([None, 3]), timed=st.booleans(),
+)  # fmt: skip
+def test_clocks_that_are_set_move_as_by_tuples_that_read_the_same(
+    data, streams, slack, is_sorted, external, timeout, timed
+):
+    batch = data.draw(traces(streams, filtered=True))
+    spec = ReleaseSpec(streams, 2, "epoch", is_sorted, idle_timeout=timeout, external_sync=external and is_sorted)
+    told, shown = (Release(spec, controllers(slack)[0]) for _ in range(2))
+    made = {id(told): [], id(shown): []}
+    for now, part in enumerate([*pieces(batch, data.draw(cuttings(len(batch)))), batch.take(slice(0))]):
+        newest = [(s, None, int(part.ts[part.stream == s].max())) for s in np.unique(part.stream).tolist()]
+        clocks = ClockReadings.of(data.draw(st.permutations(newest)), 10 * now if timed else None)
+        tuples = clocks.heard(part)
+        moving = Batch(clocks.stream, np.stack([clocks.reading] * 2), np.zeros(len(clocks.stream), np.bool_))
+        moving = replace(clocks.heard(moving), reading=clocks.reading)
+        told.set_clocks(clocks)
+        made[id(told)] += told.drain(tuples)
+        made[id(shown)] += shown.drain(Batch.concat([tuples, moving]))
+        assert (told.clocks, told.watermark, told.slack) == (shown.clocks, shown.watermark, shown.slack)
+        assert (told.epochs, told.epoch_clock, told.idle_timeouts) == (
+            shown.epochs,
+            shown.epoch_clock,
+            shown.idle_timeouts,
+        )
+    assert sequence(made[id(told)]) == sequence(made[id(shown)])
+    assert not told.is_told
