@@ -91,7 +91,7 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
     shadow.take = noted
     outcome = drive(Pipeline(spec, spec.build(), controller, KernelTerms(epochs), NO_GUARD), pieces(batch, cuts))
     made, true = len(outcome.timestamps), len(oracle_graph(spec, batch))
-    seen = controller.measured()
+    seen = controller.ledger.measured()
     assert (seen.good, seen.good + seen.bad, seen.unknown_late) == (made, true, 0)
     # What waits for its turn is not taken for lost, nor what is made before its watermark for more than was true.
     lost = [o.quality.bad for o in outcome.observed if o.quality is not None]
@@ -179,7 +179,7 @@ def test_rows_that_began_before_anybody_looked_are_left_out():
     after.restore([entry for entry in before.snapshot_delta() if entry.value is not None])
     begin = controller._rows.known_from
     outcome = feed(after, parts[5:], Outcome(), end=True)
-    seen = controller.measured()
+    seen = controller.ledger.measured()
     assert seen.good == np.count_nonzero(np.array(outcome.timestamps) >= begin) > 0
     true = oracle_graph(spec, arrivals(physical, 3, 400))
     assert seen.good + seen.bad == sum(ts >= begin for ts, _ in true)

@@ -114,7 +114,7 @@ def test_the_results_of_a_long_epoch_do_not_wait_between_nodes_all_at_once(monke
 
     def noted(self, synchronized):
         made = made_of(self, synchronized)
-        sizes.append(len(made.stream))
+        sizes.append(len(made))
         return made
 
     monkeypatch.setattr(Node, "made_of", noted)

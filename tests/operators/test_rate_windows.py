@@ -134,7 +134,7 @@ def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
         pass
     tuples = tuples_of(Batch(batch.stream, words, batch.passes))
     later = [e for e in tuples if e.ts - tuples[0].ts >= 4 * max(intervals)]
-    as_stated = replace(spec, intervals=tuple(4 * one for one in intervals), by_arrival=False)
+    as_stated = by_rate(PAIRS, tuple(4 * one for one in intervals), slices=slices, first=4)
     assert log_of(operator).take_resizes() == resizes_of(as_stated, later)
 
 
