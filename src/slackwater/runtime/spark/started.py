@@ -58,6 +58,7 @@ from slackwater.runtime.spark.locations import (
 from slackwater.runtime.spark.members import ALONE, KeyGroups, Member
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.spark.settings import settings_for, started_with
 from slackwater.runtime.spark.state.host import Output
 from slackwater.runtime.spark.store import at_once, store_at
 from slackwater.runtime.targets import FAMILIES
@@ -291,7 +292,9 @@ class Started:
             take = self._take or self._each(members, writers, folders)
             writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**self._when)
             writer = writer.option("checkpointLocation", self._folder)
-            return self._fence.started(writer if self._name is None else writer.queryName(self._name))
+            writer = writer if self._name is None else writer.queryName(self._name)
+            spark = self.stated.spark
+            return started_with(spark, settings_for(spark, root.folder), lambda: self._fence.started(writer))
 
     def _writers_of(self, members: list[Member]) -> dict[str, Writers]:
         run = self.log.run

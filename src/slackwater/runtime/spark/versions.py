@@ -29,6 +29,11 @@ HAS_DATA_SOURCES = VERSION >= (4, 0)
 """Whether a source of Spark can be written in Python."""
 HAS_READ_LIMITS = VERSION >= (4, 2)
 """Whether Spark passes such a source its position, and it may stop short of what there is."""
+SIMPLE_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming"
+    f"{'.checkpointing' if VERSION >= (4, 1) else ''}.FileSystemBasedCheckpointFileManager"
+)
+"""What writes the logs of a streaming query through Hadoop's older interface for files."""
 MOST_TRIED = 1 << 16
 PANDAS_3 = "PySpark does not yet fully support pandas"
 """How a warning begins that has nothing to do with us: `mapInArrow` asks for pandas, and hands it no row."""
