@@ -183,11 +183,8 @@ class InProcess:
         cut = cut_by(plan, replay, self.epochs)
         self.folder.mkdir()
         write_streams(plan, sources, cut, self.folder / "streams")
-        run = ShardsRun(
-            None,  # type: ignore[arg-type]
-            plan, replay, {}, cut.arrivals, self.folder, shards=self.shards, time_unit=time_unit,
-        )  # fmt: skip
-        run.reads_files = self.reads_files
+        run = ShardsRun(plan, replay, cut.arrivals, self.folder, self.shards)
+        run.reads_files, run.time_unit = self.reads_files, time_unit
         yield run
 
 
@@ -195,11 +192,12 @@ class ShardsRun(SparkRun):
     """A run whose micro-batches are played here."""
 
     reads_files = False
+    time_unit: str
 
     def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         state = self._folder / "state"
         state.mkdir(exist_ok=True)
-        one = played_member(self.plan, self.shards, self._time_unit)
+        one = played_member(self.plan, self.shards, self.time_unit)
         reads = tuple(self._reads(one)) if self.reads_files else ()
         again = FoldersRead(reads, str(state)) if reads and aggregate_of(self.plan) is not None else None
         hosted = hosted_alone(one, reports_latency=True, folders_read=again)

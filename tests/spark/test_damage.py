@@ -19,10 +19,10 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from slackwater.cli.queries import _log_of
 from slackwater.core.errors import SlackwaterError
 from slackwater.runtime.spark.control import BEGIN, CONTROL, TARGET, Message, read_messages
-from slackwater.runtime.spark.job import MANIFEST, _is_new
 from slackwater.runtime.spark.output_schema import LATE, ROWS
 from slackwater.runtime.spark.packed_source import CUTS, CutLog
 from slackwater.runtime.spark.replay import epoch_log
+from slackwater.runtime.spark.replay.recording import MANIFEST, _is_new
 from slackwater.runtime.spark.requests import Request, ask
 from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.store import LocalStore, signed

@@ -21,7 +21,7 @@ from slackwater.core.errors import DataError, SlackwaterError, UsageError
 from slackwater.core.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.failures import as_ours
-from slackwater.runtime.spark.job import SparkRuntime
+from slackwater.runtime.spark.replay.recording import SparkRuntime
 from slackwater.runtime.spark.replay.streams import cut_by
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay

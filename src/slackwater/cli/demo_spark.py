@@ -79,7 +79,7 @@ def spark_contenders(
     spark: Future[Any], queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
 ) -> Iterator[list[SparkContender]]:
     """Contenders that are ready to run once Spark has started."""
-    from slackwater.runtime.spark.job import SparkRuntime
+    from slackwater.runtime.spark.replay.recording import SparkRuntime
 
     spark.result()
     with ExitStack() as begun:

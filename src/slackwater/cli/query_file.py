@@ -132,8 +132,7 @@ class _Set:
     def _on_spark(self, to: Receiver, shown: Paged) -> None:
         """The same as one streaming query."""
         # Without Spark nothing of this can be imported.
-        from slackwater.runtime.spark.job import SparkRuntime
-        from slackwater.runtime.spark.replay.query_set import recorded_set
+        from slackwater.runtime.spark.replay.recording import SparkRuntime
 
         assert isinstance(self.runtime, SparkRuntime), "there are two runtimes"
         if self.arrival_time is not None:
@@ -145,7 +144,7 @@ class _Set:
                 " log_events"
             )
         streams, reported = self.prepared.streams, set[str]()
-        with recorded_set(self.runtime, self.plans, streams.sources, streams.time_unit, streams.ranks) as run:
+        with self.runtime.begin_set(self.plans, streams.sources, streams.time_unit, streams.ranks) as run:
             for note in run.notes:
                 warn(note)
             with interruptible(run), progress_of(len(run), lambda: run.done, self.quiet) as bar:

@@ -81,7 +81,7 @@ def runtime_of(
         )
     if shards is not None and not 1 <= shards <= MOST_SHARDS:
         raise UsageError(f"--shards {shards}: there are from 1 to {MOST_SHARDS:,}")
-    from slackwater.runtime.spark.job import SparkRuntime
+    from slackwater.runtime.spark.replay.recording import SparkRuntime
 
     return SparkRuntime(epochs, shards or os.cpu_count() or 1, master or ANYWHERE, checkpoint, _trigger(trigger))
 

@@ -93,11 +93,14 @@ class Queries:
         shards: int | None,
         state: str | os.PathLike[str] | None = None,
         alone: bool = False,
+        recorded: bool = False,
     ) -> None:
         self.spark, self.texts, self.plans, self.shards = spark, texts, plans, shards
         self._frames, self._time, self._unit, self._state = frames, time, unit, state
         self.alone = alone
         """Whether this is one query that was given no name."""
+        self.recorded = recorded
+        """Whether its streams were recorded, so that the clock on the wall says nothing of them."""
         self.terms = Terms()
 
     @property
@@ -122,7 +125,7 @@ class Queries:
         """A query with its shards."""
         return member(
             name, generation, plan, cut, self._unit,
-            groups=groups, live=self.is_streaming, complete=not self.is_streaming, shared=shared,
+            groups=groups, live=not self.recorded and self.is_streaming, complete=not self.is_streaming, shared=shared,
         )  # fmt: skip
 
     def is_shared(self, plan: PhysicalPlan, plans: Iterable[PhysicalPlan]) -> bool:

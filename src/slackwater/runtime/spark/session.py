@@ -125,7 +125,7 @@ def session(
         "spark.sql.shuffle.partitions": str(shards),
     }
     if master.startswith("local"):
-        # Checkpoints are on this disk: Spark writes its logs there in half the time, the state of its own operators too.
+        # Checkpoints are on this disk, where Spark's logs and the state of its own operators are written sooner so.
         chosen |= ON_DISK
     chosen |= SETTINGS | jvm_settings(os.environ) | settings | connector_settings(kafka, settings)
     for name, value in chosen.items():

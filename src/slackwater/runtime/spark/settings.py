@@ -5,7 +5,7 @@ which starts processes of the system for each file on a disk, and asks an object
 On these two the older one renames in the same way. Where Spark's package for clouds is at hand a file is written to S3
 at once, and nothing is renamed.
 
-Invariant: what somebody else has chosen stays as it is, and after a start a session has the settings that it had before.
+Invariant: what somebody else has chosen stays as it is, and after a start a session has its settings of before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ PLANNED_ONCE = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
 """The stages of a query of ours are known beforehand: to plan again behind the first one makes two jobs of one."""
 ON_DISK = PLANNED_ONCE | {FILE_MANAGER: SIMPLE_FILE_MANAGER}
 INITIALIZING, LONGEST, OFTEN = "Initializing", 30.0, 0.01
-"""How Spark's word for a query begins that has not made its sources; seconds to wait for them, and between two looks."""
+"""How Spark's status of a query begins that has not made its sources; seconds to wait for them; and from one look to
+the next."""
 _one_start = threading.Lock()
 
 
@@ -60,11 +61,10 @@ def started_with(
             return query
         finally:
             for name in ours:
-                value = before[name]
-                if value is None:
+                if (own := before[name]) is None:
                     spark.conf.unset(name)
                 else:
-                    spark.conf.set(name, value)
+                    spark.conf.set(name, own)
 
 
 def _is_there(spark: SparkSession, name: str) -> bool:

@@ -176,6 +176,8 @@ class Started:
         self._warner = Warner(several=True)
         self.tapped = False
         """Whether rows of sources come to the driver with what a micro-batch emits."""
+        self.reports_latency = False
+        """Whether shards say how long results have waited, for a report of the whole run."""
         self.what = _what(stated)
         """What users call it."""
 
@@ -225,11 +227,14 @@ class Started:
         """Whether silence is timed by the clock on the wall: the first start decides."""
         if not self.log.is_new:
             return self.log.beginning.timed
-        return any(one.options.idle_timeout is not None for one in self.stated.plans.values())
+        return any(map(self._needs_clock, self.stated.plans.values()))
+
+    def _needs_clock(self, plan: PhysicalPlan) -> bool:
+        return plan.options.idle_timeout is not None and not self.stated.recorded
 
     def check_timed(self, name: str, plan: PhysicalPlan) -> None:
         """Refuse a query that needs the clock on the wall in a set that was begun without it."""
-        if plan.options.idle_timeout is not None and not self.is_timed:
+        if self._needs_clock(plan) and not self.is_timed:
             raise UsageError(
                 f"query {name} has an idle_timeout, and the set was begun without a query that has one; use a new"
                 " checkpoint folder"
@@ -288,6 +293,7 @@ class Started:
                 folders=folders,
                 emits_all=self._foreach is not None or self._take is not None,
                 tapped=self.tapped,
+                reports_latency=self.reports_latency,
             )
             take = self._take or self._each(members, writers, folders)
             writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**self._when)

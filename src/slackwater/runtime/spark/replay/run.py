@@ -6,15 +6,11 @@ takes up an older one reads that one's files first, so its results and its repor
 
 from __future__ import annotations
 
-import queue
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.state import NO_LATE, Emission, Observation
 from slackwater.core.values import total
@@ -24,49 +20,40 @@ from slackwater.observe.value import QueryProgress, nothing_observed
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.spark.emitted import Program
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
-from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.locations import state_of_checkpoint
-from slackwater.runtime.spark.members import ALONE, KeyGroups, member
 from slackwater.runtime.spark.output_schema import result_schema
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
-from slackwater.runtime.spark.versions import as_table
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
-AVAILABLE = "available"
-PATIENCE = 0.1
+MicroBatches = Callable[[Tick, Callable[[], bool]], Iterator[int]]
+"""Runs to the end of the input, or until interrupted: the numbers of micro-batches as they are kept."""
 
 
 class SparkRun(RecordedRun):
-    """Drives a streaming query over the files of recorded streams."""
+    """One query over the files of recorded streams."""
 
     runtime = "spark"
     shards: int
 
     def __init__(
         self,
-        spark: SparkSession,
         plan: PhysicalPlan,
         replay: Replay,
-        frames: dict[str, DataFrame],
         arrivals: tuple[int, ...],
         folder: Path,
-        *,
         shards: int,
-        time_unit: str,
-        trigger: str = AVAILABLE,
+        micro_batches: MicroBatches | None = None,
     ) -> None:
+        """`arrivals` says how many have come by the end of each micro-batch; those that are not kept in the folder are
+        run by `micro_batches`."""
         super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
         self.shards = plan.partitioning.shards(shards)
-        self._spark, self._frames, self._time_unit = spark, frames, time_unit
-        self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
+        self._arrivals, self._folder, self._micro_batches = arrivals, folder, micro_batches
         (folder / "epochs").mkdir(exist_ok=True)
-        self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._reported: dict[tuple[int, bool], QueryProgress] = {}
-        self._begun = self._seconds = 0.0
+        self._seconds = 0.0
         self._delays: Buckets = {}
 
     def warm_up(self) -> None:
@@ -101,64 +88,11 @@ class SparkRun(RecordedRun):
         kept = epoch_log.kept(self._folder / "epochs")
         for number in range(kept):
             yield self._noted(number)
-        if kept == len(self._arrivals):
-            return
-        with one_sentence():
-            running = self._started()
-        try:
-            yield from self._followed(running, kept, tick)
-        finally:
-            with one_sentence():
-                running.stop()
-
-    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[epoch_log.EpochLog]:
-        last = len(self._arrivals) - 1
-        number = kept - 1
-        while number < last:
-            active = running.isActive
-            if self.interrupted and active:
-                with one_sentence():
-                    running.stop()
-                continue
-            try:
-                number = self._finished.get(timeout=PATIENCE)
-            except queue.Empty:
-                if not active:
-                    break
-                tick()
-                continue
-            # The last micro-batch of an interrupted run may run a second time.
-            if number >= kept:
-                yield self._noted(number)
-                tick()
-        failure = running.exception()
-        if failure is not None and not self.interrupted:
-            raise as_ours(str(failure))
-
-    def _started(self) -> StreamingQuery:
-        checkpoint = str(self._folder / "query")
-        one = member(ALONE, 0, self.plan, cut := KeyGroups(self.shards, self.shards), self._time_unit)
-        timed = self.plan.inputs[0].stream.schema.time
-        root = state_of_checkpoint(self._spark, checkpoint)
-        out = Program((one,), self._frames, timed, self._time_unit, cut, root, apart=False, reports_latency=True)
-        available = self._trigger == AVAILABLE
-        trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
-        self._begun = time.perf_counter()
-        return (
-            out.emitted()
-            .writeStream.foreachBatch(self._keep)
-            .option("checkpointLocation", checkpoint)
-            .trigger(**trigger)
-            .start()
-        )
-
-    def _keep(self, frame: DataFrame, number: int) -> None:
-        """Called by Spark, in a thread of its own, with what a micro-batch emits."""
-        lines = as_table(frame)
-        now = time.perf_counter()
-        epoch_log.write(self._folder / "epochs", number, lines, now - self._begun)
-        self._begun = now
-        self._finished.put(number)
+        if self._micro_batches is not None and kept < len(self._arrivals):
+            for number in self._micro_batches(tick, lambda: self.interrupted):
+                # The last one of an interrupted run may run a second time.
+                if number >= kept:
+                    yield self._noted(number)
 
     def _noted(self, number: int) -> epoch_log.EpochLog:
         out = epoch_log.read(self._folder / "epochs", number)
