@@ -120,11 +120,16 @@ class SetBatch(Mapping[str, MicroBatch]):
 ForEachSet = Callable[[SetBatch], None]
 
 
-def answered(emitted: DataFrame, members: Sequence[Member]) -> dict[str, Answer]:
+def notes_of(emitted: DataFrame) -> DataFrame:
+    """What is emitted without its rows."""
+    return emitted.select("query", "kind", "note")
+
+
+def answered(notes: DataFrame, members: Sequence[Member]) -> dict[str, Answer]:
     """Compute a micro-batch in one job; what goes to folders is then written there, under hidden names. What is said of
     every query, by its key."""
     answers = {one.key: Answer() for one in members}
-    for key, kind, note in emitted.select("query", "kind", "note").collect():
+    for key, kind, note in notes.collect():
         answers[key].note(kind, note)
     return answers
 

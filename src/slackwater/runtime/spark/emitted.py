@@ -58,6 +58,8 @@ class Program:
     """Outputs that shards write themselves."""
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
+    only_notes: bool = False
+    """Whether nobody asks for rows of other outputs."""
     reports_latency: bool = False
     """Whether shards say how long results have waited, for a report of the whole run."""
     tapped: bool = False
@@ -72,7 +74,9 @@ class Program:
         """Everything, as lines with the key of a query and a kind, with metrics observed."""
         packed, hosted = self._packed()
         out = self._staged(packed, hosted, EMITTED)
-        return self._observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
+        observed = self._observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
+        # Left out here a column costs nothing; in every micro-batch Spark would analyze another DataFrame.
+        return observed.drop("block") if self.only_notes else observed
 
     def results(self) -> DataFrame:
         """The results of its one query as rows, with metrics observed."""

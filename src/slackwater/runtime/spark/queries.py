@@ -21,6 +21,7 @@ from slackwater.runtime.spark.batches import (
     answered,
     batch_of,
     failures,
+    notes_of,
     warn_of,
 )
 from slackwater.runtime.spark.emitted import Program, name_of
@@ -161,7 +162,7 @@ class Queries:
         def each(batch: DataFrame, number: int) -> None:
             kept = batch.persist()
             try:
-                answers = answered(kept, program.members)
+                answers = answered(notes_of(kept), program.members)
                 if not self.alone:
                     warn_of(warner, program.members, answers)
                 function(batch_of(program.members, kept, number, answers, failures(answers)))
@@ -177,7 +178,7 @@ class Queries:
             raise UsageError("the input is a stream; take `start` or `foreach_batch`")
         program = self.by_hand(stacklevel + 1)
         kept = program.emitted().persist()
-        answers = answered(kept, program.members)
+        answers = answered(notes_of(kept), program.members)
         failed = failures(answers)
         for one in program.members:
             if one.key in failed:

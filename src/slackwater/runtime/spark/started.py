@@ -30,6 +30,7 @@ from slackwater.runtime.spark.batches import (
     failures,
     folders_in,
     label_of,
+    notes_of,
     warn_of,
     write,
     writers_for,
@@ -292,6 +293,7 @@ class Started:
                 timed=self.log.beginning.timed,
                 folders=folders,
                 emits_all=self._foreach is not None or self._take is not None,
+                only_notes=self._take is None and not self._asks_for_rows(members, writers, folders),
                 tapped=self.tapped,
                 reports_latency=self.reports_latency,
             )
@@ -312,6 +314,14 @@ class Started:
             for one in members
         }
 
+    def _asks_for_rows(
+        self, members: list[Member], writers: Mapping[str, Writers], folders: Mapping[Output, Folder]
+    ) -> bool:
+        """Whether somebody looks at the rows once more; not where all leave by folders."""
+        return self._foreach is not None or any(
+            (one.key, KINDS[what]) not in folders for one in members for what in writers[one.name]
+        )
+
     def _each(
         self, members: list[Member], writers: Mapping[str, Writers], folders: Mapping[Output, Folder]
     ) -> Callable[[DataFrame, int], None]:
@@ -319,8 +329,7 @@ class Started:
             one.name: {what: mine for what, mine in writers[one.name].items() if (one.key, KINDS[what]) not in folders}
             for one in members
         }
-        # Where all rows leave by folders, the job that computes them needs no second look at them.
-        asked_again = self._foreach is not None or any(others.values())
+        asked_again = self._asks_for_rows(members, writers, folders)
         begun: list[int] = []
 
         def each(frame: DataFrame, number: int) -> None:
@@ -330,7 +339,7 @@ class Started:
             tidy(folders.values() if first else ())
             kept = frame.persist() if asked_again else frame
             try:
-                answers = answered(kept, members)
+                answers = answered(notes_of(kept) if asked_again else kept, members)
                 failed: set[str] = set()
                 if not self.stated.alone:
                     # A listener of the session warns of queries that are alone.
