@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
-from slackwater.runtime.spark.replay.ordered_merge import by_time
 from slackwater.runtime.spark.store import LocalStore, sealed, unsealed
 
 SECONDS = b"seconds"
+BY = ("_ts", "window_end", "second")
+"""What results are in the order of: the first of these columns that they have, from the right."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,16 @@ def sorted_out(lines: pa.Table, seconds: float) -> EpochLog:
     results = by_time(tables[ROWS]) if tables[ROWS] else None
     shards = [QueryProgress.of_json(one) for one in by_kind[METRICS]]
     return EpochLog(results, tables[LATE] + tables[REJECTED], shards, by_kind[LATENCY], seconds)
+
+
+def by_time(tables: list[pa.Table]) -> pa.Table:
+    """The rows of all tables by their time."""
+    together = pa.concat_tables(tables)
+    by = next(name for name in reversed(together.column_names) if name in BY)
+    times = together.column(by).cast(pa.int64()).to_numpy()
+    if (times[1:] >= times[:-1]).all():
+        return together
+    return together.take(pa.array(np.argsort(times, kind="stable")))
 
 
 def _file(folder: Path, number: int) -> Path:
