@@ -10,6 +10,7 @@ from __future__ import annotations
 import time as wall
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from slackwater.core.schema import Kind, kind_of
 from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL
 from slackwater.language.bound import BoundQuery, goes_by_arrival
+from slackwater.observe.delays import DelayTally
 from slackwater.observe.report_view import report_html
 from slackwater.observe.run_statistics import RunStatistics
+from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
@@ -31,7 +34,6 @@ from slackwater.runtime.driver import Driver
 from slackwater.runtime.follow import Source
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.local.live_watching import LiveWatched, Parts
 from slackwater.runtime.request.fresh import Fresh, lines_of
 from slackwater.runtime.request.handle import Clock, Handle
 from slackwater.runtime.request.patience import Patience
@@ -39,7 +41,7 @@ from slackwater.runtime.request.recent import Chunk
 from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectedRows, RejectionCounts, counts_by_reason
-from slackwater.runtime.watching import EVERY, Publish, Watcher
+from slackwater.runtime.watching import EVERY, Publish, Watchable, Watcher, progress_of
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
@@ -47,6 +49,9 @@ from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import Ingested, ingest
 from slackwater.sources.tabular import as_table, as_tables, check_unit, with_types
+
+LARGEST_PIECE = 1000
+"""Rows are made of tuples that came at once; of more than so many, none are made just to be shown."""
 
 
 def live(
@@ -91,7 +96,7 @@ def live(
     return live
 
 
-class LiveQuery(Handle[Emission]):
+class LiveQuery(Handle[Emission], Watchable):
     """A query that runs while a program pushes rows into it and asks for steps; `live` makes one."""
 
     def __init__(
@@ -134,7 +139,8 @@ class LiveQuery(Handle[Emission]):
         )
         self._each_tuple = epochs.each_tuple
         self._latest = 0
-        self._watched: LiveWatched | None = None
+        self._delays: DelayTally | None = None
+        """Counted from when it is first watched."""
         self._watcher: Watcher | None = None
         self._answer: Answer | None = None
 
@@ -142,18 +148,33 @@ class LiveQuery(Handle[Emission]):
         """Publish the progress of this query, under this name, while rows are pushed; see `slackwater.watch`,
         `metrics` and `live_view`."""
         with self._changed:
-            if self._watcher is None or self._watched is None:
-                parts = Parts(
-                    self._plan, self._kernel, self._driver, self._statistics, self._unreadable, self._side_output,
-                    self._codebook,
-                )  # fmt: skip
-                self._watched = LiveWatched(parts)
-                self._watcher = Watcher(name, self._watched, publish, every)
+            if self._watcher is None:
+                self._delays = DelayTally([one.stream.alias for one in self._plan.inputs], self._plan.options.max_ahead)
+                self._watcher = Watcher(name, self, publish, every)
             else:
                 self._watcher.also(name, publish, every)
             if self._closed:
                 self._watcher.end()
             return self._watcher
+
+    def progress(self) -> QueryProgress:
+        """How it is doing, as a page and metrics show it; delays are those since the last call."""
+        with self._changed:
+            known = progress_of(self._plan, self._kernel, self._codebook)
+            ahead = {"ahead": known.observed.ahead} if known.observed.ahead else {}
+            return replace(
+                known,
+                seconds=self._driver.seconds,
+                waiting=self._statistics.latency.causes.so_far,
+                rejected=self._unreadable.by_reason() | ahead,
+                delays={} if self._delays is None else self._delays.take(),
+            )
+
+    def samples(self, most: int) -> list[tuple[str, str, Any]]:
+        """The newest late and rejected rows: stream, reason, row as JSON."""
+        with self._changed:
+            rows = self._side_output.newest(most, LARGEST_PIECE)
+        return [(row["stream"], row["reason"], row["row"]) for row in rows]
 
     def _source(self) -> Source:
         """How it is followed."""
@@ -176,8 +197,8 @@ class LiveQuery(Handle[Emission]):
                 if len(batch):
                     self._statistics.begin(int(batch.ts[0]))
                     self._source_clocks.begin(int(batch.ts[0]), now)
-                    if self._watched is not None:
-                        self._watched.note(batch)
+                    if self._delays is not None:
+                        self._delays.note(batch, self._kernel.release.clocks)
                     self._take_over(self._driver.epoch(batch, since=begun))
                 else:
                     self._driver.seconds += wall.perf_counter() - begun

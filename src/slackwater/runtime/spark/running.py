@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time as wall
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
@@ -26,7 +25,7 @@ from slackwater.observe.views import ProgressHistory
 from slackwater.runtime.follow import Source
 from slackwater.runtime.spark import requests
 from slackwater.runtime.spark.batches import Sinks, folders_of
-from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, ControlLog, Known, Message
+from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, Known, Message
 from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
 from slackwater.runtime.spark.members import ALONE, named_texts
 from slackwater.runtime.spark.progress.reading import parsed_queries, polled, progress
@@ -41,11 +40,10 @@ PAST = 100
 class Running:
     """What has been started as one streaming query of Spark. A `with` block stops it at its end."""
 
-    def __init__(self, started: Callable[[], StreamingQuery], log: ControlLog, flush: bool, available: bool) -> None:
-        self._started, self._log = started, log
-        self._available = available
+    def __init__(self, started: Started, flush: bool, available: bool) -> None:
+        self._of, self._log, self._available = started, started.log, available
         self._stopped = threading.Event()
-        self._query = started()
+        self._query = started.start()
         self._name = str(self._query.name or self._query.id)
         """Asked for while Spark's JVM is there."""
         self._flushing: threading.Thread | None = None
@@ -53,6 +51,8 @@ class Running:
         if flush:
             self._flushing = threading.Thread(target=self._flush, name="slackwater flush", daemon=True)
             self._flushing.start()
+        if self._log.here is not None and not available:
+            RequestInbox(self._log.here.parent, self._do, self._stopped, lambda: self.is_active)
 
     @property
     def query(self) -> StreamingQuery:
@@ -107,7 +107,7 @@ class Running:
                 return
             if not self._log.ending:
                 self._log.say_end()
-            self._query = self._started()
+            self._query = self._of.start()
             if self._stopped.is_set():
                 self._query.stop()
             self._ended(None)
@@ -138,16 +138,6 @@ class Running:
         except JvmEndedError as ended:
             return f"failed: {ended}"
         return "ended" if failure is None else f"failed: {as_ours(str(failure))}"
-
-
-class _Told(Running):
-    """Queries that take messages while they run."""
-
-    def __init__(self, started: Started, flush: bool, available: bool) -> None:
-        self._of = started
-        super().__init__(started.start, started.log, flush, available)
-        if started.log.here is not None and not available:
-            RequestInbox(started.log.here.parent, self._do, self._stopped, lambda: self.is_active)
 
     def _do(self, asked: Request) -> None:
         """What another process asks for."""
@@ -189,7 +179,7 @@ class _Told(Running):
             self._log.say(Message(kind, query=name, generation=known.generation, target=target, text=text))
 
 
-class RunningQuery(_Told):
+class RunningQuery(Running):
     """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
 
     def progress(self) -> ProgressHistory:
@@ -236,7 +226,7 @@ class Status:
     """The quality that is asked for now."""
 
 
-class RunningQueries(_Told):
+class RunningQueries(Running):
     """A set of queries that runs as one streaming query. A `with` block stops it at its end."""
 
     def __init__(self, started: Started, flush: bool, available: bool) -> None:
@@ -357,7 +347,7 @@ class RunningQueries(_Told):
         finally:
             self._of.lock.acquire()
         self._past = [*self._past, *self._query.recentProgress][-PAST:]
-        self._query = self._started()
+        self._query = self._of.start()
 
     def _ended(self, timeout: int | None) -> bool:
         deadline = None if timeout is None else wall.monotonic() + timeout

@@ -215,7 +215,7 @@ class Recording:
         with one_sentence():
             started = self._started()
             self._begun = time.perf_counter()
-            running = Running(started.start, started.log, flush=False, available=True)
+            running = Running(started, flush=False, available=True)
         number, last = -1, self.cut.epochs - 1
         with running:
             while number < last:
