@@ -5,7 +5,8 @@ Ours writes its results as parquet; Spark's own operators count them, Flink thro
 of the query to its end, JVM and session being there; `sustained` leaves out the first third of the micro-batches (of
 Flink, which has none: what the second half of the input costs beyond a run of the first). Each side has the micro-batch
 size that suits it best, of those that are tried. `--sides files,sql,set` starts the same job in three ways, over the
-file source of Spark: by `sw.start`, by `sw.sql` and `writeStream`, and by `sw.queries` of one.
+file source of Spark: by `sw.start`, by `sw.sql` and `writeStream`, and by `sw.queries` of one. `noop` is `sw.sql` into
+Spark's sink that writes nothing: what `sql` takes longer than that is Spark's own parquet writer.
 
 Flink is its package from PyPI in an environment of its own, made when it is missing (`--flink FOLDER`, a temporary one
 unless it is named); where that cannot be made, it is left out with a word.
@@ -201,11 +202,11 @@ def _set(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size:
     return _run(running, begun)
 
 
-def _sql(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+def _sql(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int, format: str = "parquet") -> Run:
     """`sw.sql` and the writer of Spark."""
     begun = time.monotonic()
     rows = sw.sql(spark, race.ours, shards=SHARDS, state=place / "state", **recorded.streams(spark, size))
-    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint"))
+    writer = rows.writeStream.format(format).option("checkpointLocation", str(place / "checkpoint"))
     query = writer.option("path", str(place / "results")).trigger(availableNow=True).start()
     query.awaitTermination()
     took = time.monotonic() - begun
@@ -237,8 +238,13 @@ def _native(race: Race, spark: SparkSession, recorded: Recorded, place: Path, si
     return took, _milliseconds(query.recentProgress), made
 
 
-SIDES = {"ours": _ours, "native": _native, "files": _of_files, "sql": _sql, "set": _set}
-ROADS = ("files", "sql", "set")
+def _noop(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+    """`sw.sql`, with rows that reach Spark and are not written."""
+    return _sql(race, spark, recorded, place, size, "noop")
+
+
+SIDES = {"ours": _ours, "native": _native, "files": _of_files, "sql": _sql, "noop": _noop, "set": _set}
+ROADS = ("files", "sql", "noop", "set")
 """Ways to start the same job; sustained rates should be alike."""
 
 
@@ -265,7 +271,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(race.name for race in RACES)}")
     parser.add_argument("--quick", action="store_true", help="small inputs")
-    parser.add_argument("--sides", default="ours,native,flink", help="some of ours,native,flink,files,sql,set")
+    parser.add_argument("--sides", default="ours,native,flink", help="some of ours,native,flink,files,sql,noop,set")
     parser.add_argument("--flink", type=Path, metavar="FOLDER", help="where the environment of Flink is, or is made")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--one", nargs=4, metavar=("SIDE", "FOLDER", "TUPLES", "SIZE"), help=argparse.SUPPRESS)

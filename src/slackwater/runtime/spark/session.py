@@ -27,7 +27,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.kafka.connector import Connector, check_connector, connector_settings, not_fetched
 from slackwater.runtime.spark.packed_source import FileStream
-from slackwater.runtime.spark.settings import ON_DISK
+from slackwater.runtime.spark.settings import ON_DISK, PLANNED_ONCE
 from slackwater.runtime.spark.versions import check_version, register
 from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
@@ -42,7 +42,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # A worker that imports all it needs by itself takes seconds.
     "spark.python.daemon.module": DAEMON,
-}
+} | PLANNED_ONCE
 """What makes a session better; none of it is needed for a right answer."""
 JVM_OPTIONS = " ".join(
     (
