@@ -161,4 +161,4 @@ def test_queries_of_a_set_are_watched_each_by_its_own_names() -> None:
     for name, mine in seen.items():
         assert mine[-1].query == name
         assert {name: one.rows for name, one in mine[-1].streams.items()} == {"a": tuples // 2, "b": tuples // 2}
-        assert mine[-1].results == run.report(name).as_json()["results"]
+        assert mine[-1].results == run.runs[name].report().as_json()["results"]

@@ -92,18 +92,18 @@ def assert_as_alone(
     for name, one in plans.items():
         alone = LocalRun(one, replay(one, tables, "ms", arrival_time), epochs, batch=run._batch or BATCH)
         assert rows_of(found[name]) == rows_of(list(alone.tables())), name
-        mine, theirs = run.observe(name), alone.observe()
+        mine, theirs = run.runs[name].observe(), alone.observe()
         assert {n: getattr(mine, n) for n in COUNTS} == {n: getattr(theirs, n) for n in COUNTS}, name
         if run.kernel.domain_of(name).members[name].reader is None:
             # Who reads panes of a store counts what is needed of them (`test_shared_panes`).
             assert mine.state_rows == theirs.state_rows, name
         for position in range(len(one.inputs)):
-            outputs = run.side_outputs(name), alone.side_outputs
+            outputs = run.runs[name].side_outputs, alone.side_outputs
             late, late_alone = (each.late_rows(position) for each in outputs)
             assert late.equals(late_alone), name
             rejected, rejected_alone = (each.rejected_rows(position) for each in outputs)
             assert rejected.equals(rejected_alone), name
-        report, report_alone = run.report(name).as_json(), alone.report().as_json()
+        report, report_alone = run.runs[name].report().as_json(), alone.report().as_json()
         assert report["slack_ms"] == report_alone["slack_ms"], name
         assert report["quality"] == report_alone["quality"], name
 
@@ -145,36 +145,21 @@ def taken(run: LocalQueries, changes: Mapping[int, Any] | None = None) -> dict[s
     return found
 
 
-def test_queries_come_and_go_while_a_set_runs() -> None:
+def test_a_query_is_given_another_target_while_a_set_runs() -> None:
     tables = streams(9)
     plans = planned({name: QUERIES[name] for name in ("sums", "pairs", "filtered")}, tables)
-    others = planned({name: QUERIES[name] for name in ("halves", "texts")}, tables)
-
-    def change(run: LocalQueries) -> None:
-        for name, one in others.items():
-            run.add(name, one)
-        run.drop("filtered")
-        run.set_target("pairs", Complete())
-
     run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
-    found = taken(run, {4: change})
-    assert set(run.names) == {"sums", "pairs", "halves", "texts"}
-    assert sum(table.num_rows for table in found["halves"]) > 0
-    # Of a stream that nobody has read so far, all is still to come.
-    assert sum(table.num_rows for table in found["texts"]) > 0
-    assert run.report("pairs").as_json()["quality"] == "COMPLETE"
-    assert run.report("filtered").as_json()["results"] == sum(table.num_rows for table in found["filtered"])
-    assert_as_alone(run, found, {"sums": plans["sums"]}, tables, Epochs(span=SECOND))
+    found = taken(run, {4: lambda run: run.set_target("pairs", Complete())})
+    assert run.runs["pairs"].report().as_json()["quality"] == "COMPLETE"
+    others = {name: plans[name] for name in ("sums", "filtered")}
+    assert_as_alone(run, found, others, tables, Epochs(span=SECOND))
 
 
-def test_what_is_not_there_or_there_twice_is_refused_by_name() -> None:
+def test_what_is_not_there_is_refused_by_name() -> None:
     tables = streams(10, 300)
     run = LocalQueries(planned({"sums": QUERIES["sums"]}, tables), tables, "ms", Epochs())
-    for ask in (run.drop, run.pause, run.resume, run.report, run.status):
-        with pytest.raises(UsageError, match="there is no query nobody; known are: sums"):
-            ask("nobody")
-    with pytest.raises(UsageError, match="there is a query sums already"):
-        run.add("sums", run.kernel.plan.queries["sums"])
+    with pytest.raises(UsageError, match="there is no query nobody; known are: sums"):
+        run.status("nobody")
 
 
 def test_a_query_fails_alone_by_its_filter_its_keys_or_what_it_selects() -> None:
@@ -220,5 +205,9 @@ def test_a_row_that_one_query_rejects_is_not_lost_to_the_others() -> None:
     plans = planned(texts, tables)
     run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
     found = taken(run)
-    assert run.side_outputs("odd").rejected_rows(0).num_rows > run.side_outputs("sums").rejected_rows(0).num_rows == 1
+    assert (
+        run.runs["odd"].side_outputs.rejected_rows(0).num_rows
+        > run.runs["sums"].side_outputs.rejected_rows(0).num_rows
+        == 1
+    )
     assert_as_alone(run, found, plans, tables, Epochs(span=SECOND))

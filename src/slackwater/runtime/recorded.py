@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from slackwater.core.batch import Words
 from slackwater.core.errors import UsageError
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Quality
@@ -34,6 +36,12 @@ Tick = Callable[[], None]
 
 def no_tick() -> None:
     """Does nothing, for a run that nothing watches."""
+
+
+def begin_of(ts: Words, max_behind: int) -> int:
+    """The event time of the first tuple, or of most of the first few where it is far from theirs."""
+    first, most = int(ts[0]), int(np.median(ts[:9]))
+    return first if abs(first - most) <= max_behind else most
 
 
 class RecordedRun(Watchable):

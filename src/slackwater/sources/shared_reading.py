@@ -190,10 +190,6 @@ class DomainReplay:
     def __len__(self) -> int:
         return len(self.arrivals)
 
-    def without(self, gone: Flags) -> DomainReplay:
-        """Without some arrivals."""
-        return DomainReplay(self.reading, self.arrivals.some(~gone))
-
     def next(self, domain: DomainPlan, size: int) -> tuple[Batch, Words]:
         """The next arrivals, as the plan of the domain lays them out now, and the filters that they have passed."""
         some = self.arrivals.some(slice(self.done, self.done + size))

@@ -3,11 +3,10 @@
     run = LocalQueries(plans, sources, time_unit, epochs)
     for name, table in run.tables():
         ...                              # at least one table a query, unless it failed
-    run.report(name), run.side_outputs(name), run.status(name)
+    run.runs[name].report(), run.status(name)
 
-`runs` has for every query what a `LocalRun` is to its own: statistics, side outputs, report. Queries may be added,
-dropped, paused, resumed and given another target between two tables; a change takes effect before the next arrivals are
-taken in.
+`runs` has for every query what a `LocalRun` is to its own: statistics, side outputs, report. One that is given another
+target between two tables has it before the next arrivals are taken in.
 
 Invariant: tables, side outputs and counts of a query are those of a `LocalRun` of it alone, with the same epochs. A
 query that fails is reported by `status`; the others go on.
@@ -28,7 +27,6 @@ from slackwater.core.quality import Quality, completed
 from slackwater.core.state import Emission, Observation
 from slackwater.core.time import BEFORE_ALL
 from slackwater.observe.delays import DelayTally
-from slackwater.observe.report import Report
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs
 from slackwater.operators.query_kernel import QueryKernel
@@ -40,8 +38,7 @@ from slackwater.plan.query_set import QuerySetPlan
 from slackwater.runtime.driver import Clock
 from slackwater.runtime.local.run import BATCH, LARGE
 from slackwater.runtime.query_sets import QuerySetKernel
-from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
+from slackwater.runtime.recorded import RecordedRun, Tick, begin_of, no_tick
 from slackwater.runtime.watching import Publish, Watcher, progress_of
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.encode import AHEAD
@@ -65,7 +62,6 @@ class QueryOfSet(RecordedRun):
         self._seconds_counted = SecondCounts()
         self._given = False
         self._delays: DelayTally | None = None
-        self._last: QueryProgress | None = None
         for position, one in enumerate(plan.inputs):
             columns = frozenset(column for column, _, _ in one.columns)
             reasons = owner.reading.ingested[one.stream.source].reasons_for(columns)
@@ -134,7 +130,7 @@ class QueryOfSet(RecordedRun):
 
     def known(self) -> QueryProgress:
         """With delays by the names that the query has for its streams."""
-        last = self._last or progress_of(self.plan, self._kernel, self.replay.codebook)
+        last = progress_of(self.plan, self._kernel, self.replay.codebook)
         found = {} if self._delays is None else self._delays.take()
         streams = [one.stream for one in self.plan.inputs]
         return replace(last, delays={one.alias: found[one.source] for one in streams if one.source in found})
@@ -145,17 +141,13 @@ class QueryOfSet(RecordedRun):
 
         self._owner.set_target(self.name, settable(self.plan, target))
 
-    def keep_last(self) -> None:
-        """The query is about to go."""
-        self._last = progress_of(self.plan, self._kernel, self.replay.codebook)
-
     @property
     def seconds(self) -> float:
         """What the work of all queries took together."""
         return self._owner.seconds
 
     def observe(self) -> Observation:
-        return self._kernel.observe() if self._last is None else self._last.observed
+        return self._kernel.observe()
 
 
 class LocalQueries:
@@ -204,11 +196,6 @@ class LocalQueries:
         """What is unusual about the order of arrival."""
         return tuple(self.reading.notes)
 
-    @property
-    def names(self) -> list[str]:
-        """All queries that run, are paused or have failed."""
-        return self.kernel.names
-
     def tables(self, tick: Tick = no_tick) -> Iterator[tuple[str, pa.Table]]:
         """The results of each query in its output order, to the end of the input or until interrupted."""
         try:
@@ -222,7 +209,7 @@ class LocalQueries:
         except KeyboardInterrupt:
             self.interrupt()
         for name, run in self.runs.items():
-            if name in self.names and self.status(name).status != FAILED and (last := run.last_table()) is not None:
+            if self.status(name).status != FAILED and (last := run.last_table()) is not None:
                 yield name, last
 
     def interrupt(self) -> None:
@@ -245,7 +232,7 @@ class LocalQueries:
         begun = self._clock()
         domain = self.kernel.domains[key]
         batch, passed = self._replays[key].next(domain.plan, self._batch or self._batch_of(domain))
-        first = _begin_of(batch.ts, domain.plan.terms.max_behind)
+        first = begin_of(batch.ts, domain.plan.terms.max_behind)
         for name in domain.members:
             self.runs[name].begin(first)
             self.runs[name].note_delays(batch)
@@ -292,16 +279,6 @@ class LocalQueries:
         )
         return [known.get(source, BEFORE_ALL) for source in self.sources_of(name)]
 
-    # Queries come and go.
-
-    def add(self, name: str, plan: PhysicalPlan) -> None:
-        """A query that begins with the next arrivals. Where others read the same streams on the same terms, it is the
-        query alone whose filter drops what came before; else its clocks begin then, too."""
-        if name in self.names:
-            raise UsageError(f"there is a query {name} already; every query of a set needs a name of its own")
-        self._check(name, plan)
-        self._changes.append(lambda: self._add(name, plan))
-
     def _check(self, name: str, plan: PhysicalPlan) -> None:
         """Refuse what this run cannot give."""
         try:
@@ -310,51 +287,6 @@ class LocalQueries:
                 check_in_epochs(plan.options)
         except UsageError as error:
             raise UsageError(f"query {name}: {error}") from None
-
-    def _add(self, name: str, plan: PhysicalPlan) -> None:
-        furthest = {
-            source: max(self._read_of(source), default=0) for source in {one.stream.source for one in plan.inputs}
-        }
-        unencodable = self.reading.unencodable([*self.kernel.plan.queries.values(), plan])
-        self.kernel.plan = replace(self.kernel.plan, unencodable=unencodable)
-        self.kernel.add(name, plan)
-        failed = self.reading.read(self.kernel.plan)
-        key = self.kernel.plan.places[name].domain
-        if key not in self._replays:
-            replay = self.reading.replay(self.kernel.plan.domains[key])
-            names = self.kernel.plan.domains[key].sources
-            read = np.array([furthest[source] for source in names])[replay.arrivals.stream]
-            self._replays[key] = replay.without(replay.arrivals.row < read)
-        self.runs[name] = QueryOfSet(name, plan, self)
-        self._fail({one: error for one, error in failed.items() if one == name})
-
-    def _read_of(self, source: str) -> Iterator[int]:
-        """How many rows of a source each domain has been given."""
-        for key, domain in self.kernel.domains.items():
-            replay = self._replays[key]
-            given = replay.arrivals.some(slice(replay.done))
-            for s, name in enumerate(domain.plan.sources):
-                rows = given.row[given.stream == s] if name == source else []
-                yield int(rows[-1]) + 1 if len(rows) else 0
-
-    def drop(self, name: str) -> None:
-        """End a query before the next arrivals; its report stays."""
-        self.kernel.query(name)
-        self._changes.append(lambda: self._drop(name))
-
-    def _drop(self, name: str) -> None:
-        self.runs[name].keep_last()
-        self.kernel.drop(name)
-
-    def pause(self, name: str) -> None:
-        """Take nothing in for a query and emit nothing, from the next arrivals on."""
-        self.kernel.query(name)
-        self._changes.append(lambda: self.kernel.pause(name))
-
-    def resume(self, name: str) -> None:
-        """Go on with a query that was paused."""
-        self.kernel.query(name)
-        self._changes.append(lambda: self.kernel.resume(name))
 
     def set_target(self, name: str, quality: Quality) -> None:
         """Ask for another quality, from the next arrivals on."""
@@ -374,31 +306,6 @@ class LocalQueries:
         for name, error in failed.items():
             self.kernel.fail(name, error)
 
-    # What is asked.
-
-    def report(self, name: str) -> Report:
-        """What a query amounts to so far."""
-        return self._run_of(name).report()
-
-    def side_outputs(self, name: str) -> RecordedSideOutput:
-        """Late and rejected rows of a query."""
-        return self._run_of(name).side_outputs
-
     def status(self, name: str) -> QueryStatus:
         """Whether a query runs, is paused or has failed, and why."""
         return self.kernel.status(name)
-
-    def observe(self, name: str) -> Observation:
-        """Clocks, slack and counts of a query as they are now."""
-        return self._run_of(name).observe()
-
-    def _run_of(self, name: str) -> QueryOfSet:
-        if name not in self.runs:
-            raise UsageError(f"there is no query {name}; known are: {', '.join(self.runs) or 'none'}")
-        return self.runs[name]
-
-
-def _begin_of(ts: Words, max_behind: int) -> int:
-    """The event time of the first tuple, or of most of the first few where it is far from theirs."""
-    first, most = int(ts[0]), int(np.median(ts[:9]))
-    return first if abs(first - most) <= max_behind else most

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Batch
@@ -23,7 +22,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.recorded import RecordedRun, Tick, begin_of, no_tick
 from slackwater.runtime.watching import Publish, Watcher, progress_of
 from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import Replay
@@ -90,7 +89,7 @@ class LocalRun(RecordedRun):
             if self.interrupted:
                 return
             if not self._done:
-                self._statistics.begin(self._begin_of(batch))
+                self._statistics.begin(begin_of(batch.ts, self.plan.options.max_behind))
             self._done += len(batch)
             if self._delays is not None:
                 self._delays.note(batch, self._kernel.release.clocks)
@@ -98,11 +97,6 @@ class LocalRun(RecordedRun):
             self._look()
             if self._asked:
                 self._retarget(self._asked.pop())
-
-    def _begin_of(self, batch: Batch) -> int:
-        """The event time of the first tuple, or of most of the first few where it is far from theirs."""
-        first, most = int(batch.ts[0]), int(np.median(batch.ts[:9]))
-        return first if abs(first - most) <= self.plan.options.max_behind else most
 
     def _emitted(self, emission: Emission) -> None:
         self._statistics.latency.note(emission)
