@@ -28,7 +28,7 @@ from slackwater.runtime.spark.batches import Sinks, folders_of
 from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, Known, Message
 from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
 from slackwater.runtime.spark.members import ALONE, named_texts
-from slackwater.runtime.spark.progress.reading import parsed_queries, polled, progress
+from slackwater.runtime.spark.progress.reading import parsed, polled, progress
 from slackwater.runtime.spark.requests import Request, RequestInbox
 from slackwater.runtime.spark.started import Started
 from slackwater.runtime.targets import settable
@@ -280,7 +280,7 @@ class RunningQueries(Running):
         with one_sentence():
             recent = self._query.recentProgress
         for reported in [*self._past, *recent]:
-            for key, one in parsed_queries(reported).items():
+            for key, one in parsed(reported).items():
                 if key in keys:
                     found[keys[key]].append(one)
         # One that had failed before this start has no micro-batch in it.

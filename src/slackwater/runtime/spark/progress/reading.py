@@ -7,7 +7,7 @@ While a query is polled, Spark is asked for its latest micro-batch, and for the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -23,7 +23,6 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import ProgressHistory
 from slackwater.plan.physical import PhysicalPlan
@@ -49,7 +48,7 @@ def progress(query: StreamingQuery | Any) -> ProgressHistory:
     """
     running = getattr(query, "query", query)
     with one_sentence():
-        done = tuple(one for one in map(parsed, running.recentProgress) if one is not None)
+        done = tuple(one for reported in running.recentProgress for key, one in parsed(reported).items() if not key)
         failure = None if done or running.isActive else running.exception()
     return (
         ProgressHistory(done)
@@ -58,23 +57,17 @@ def progress(query: StreamingQuery | Any) -> ProgressHistory:
     )
 
 
-def parsed(reported: Any) -> QueryProgress | None:
-    """The progress in what Spark reports of a micro-batch of one query of ours; None where it is not of one."""
-    fields = _fields(reported)
-    shards = shards_of(fields)
-    found = None if any(one.query for one in shards) else total(shards)
-    return None if found is None else _of_micro_batch(found, fields.get("name") or str(fields.get("id", "")), fields)
-
-
-def parsed_queries(reported: Any) -> dict[str, QueryProgress]:
-    """The progress of every query of a set, by its key; of those that the micro-batch had something for."""
+def parsed(reported: Any) -> dict[str, QueryProgress]:
+    """The progress in what Spark reports of a micro-batch: of every query of a set that it had something for, by its
+    key; of a query alone, by none."""
     fields = _fields(reported)
     found: dict[str, QueryProgress] = {}
     for one in shards_of(fields):
-        if one.query:
-            found[one.query] = found[one.query] + one if one.query in found else one
+        found[one.query] = found[one.query] + one if one.query in found else one
+    own = fields.get("name") or str(fields.get("id", ""))
     # The name stands before the last dot of a key, quoted.
-    return {key: _of_micro_batch(one, unquote(key.rpartition(".")[0]), fields) for key, one in found.items()}
+    names = {key: unquote(key.rpartition(".")[0]) if key else own for key in found}
+    return {key: _of_micro_batch(one, names[key], fields) for key, one in found.items()}
 
 
 def _fields(reported: Any) -> Mapping[str, Any]:
@@ -138,7 +131,7 @@ class _MicroBatches:
         missed = self._seen is None or self._seen[0] != run or number > self._seen[1] + 1
         before, self._seen = self._seen, (run, number)
         recent = map(_fields, query.recentProgress) if missed else [latest]
-        return [one for fields in recent if _is_after(_number(fields), before) for one in _all(fields)]
+        return [one for fields in recent if _is_after(_number(fields), before) for one in parsed(fields).values()]
 
 
 def _number(fields: Mapping[str, Any]) -> tuple[str, int]:
@@ -149,12 +142,6 @@ def _number(fields: Mapping[str, Any]) -> tuple[str, int]:
 def _is_after(number: tuple[str, int], before: tuple[str, int] | None) -> bool:
     # A micro-batch in which nothing came is reported again and again under its number.
     return before is None or number[0] != before[0] or number[1] > before[1]
-
-
-def _all(fields: Any) -> Iterator[QueryProgress]:
-    """Of all queries of a micro-batch."""
-    found = parsed(fields)
-    yield from parsed_queries(fields).values() if found is None else [found]
 
 
 def polled(
@@ -193,7 +180,7 @@ class Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A micro-batch is done."""
-        for one in _all(event.progress):
+        for one in parsed(event.progress).values():
             self._function(one)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

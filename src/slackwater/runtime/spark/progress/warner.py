@@ -38,9 +38,9 @@ def watch_rejections(spark: SparkSession) -> None:
 
 class _OfSingleQueries(Listener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        found = parsed(event.progress)
-        if found is not None:
-            self._function(found)
+        for key, one in parsed(event.progress).items():
+            if not key:
+                self._function(one)
 
 
 class Warner:
