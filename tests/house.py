@@ -24,7 +24,7 @@ BUDGETS = {
     "plan": 6_950,
     "published": 3_600,  # the statistics of delays that only published controllers use
     "quality": 5_300,
-    "runtime": 15_650,
+    "runtime": 15_450,
     "sinks": 250,
     "sources": 1_850,
     "testing": 250,
