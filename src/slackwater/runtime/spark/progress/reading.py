@@ -128,19 +128,20 @@ class _MicroBatches:
         if reported is None or _number(latest := _fields(reported)) == self._seen:
             return []
         run, number = _number(latest)
-        missed = self._seen is None or self._seen[0] != run or number > self._seen[1] + 1
+        missed = (
+            self._seen is None or self._seen[0] != run or number > self._seen[1] + 1 or not latest["observedMetrics"]
+        )
         before, self._seen = self._seen, (run, number)
         recent = map(_fields, query.recentProgress) if missed else [latest]
         return [one for fields in recent if _is_after(_number(fields), before) for one in parsed(fields).values()]
 
 
 def _number(fields: Mapping[str, Any]) -> tuple[str, int]:
-    """The run and the micro-batch."""
-    return str(fields["runId"]), int(fields["batchId"])
+    """The run and the last micro-batch that is done. Where nothing came, Spark reports the number of the next one."""
+    return str(fields["runId"]), int(fields["batchId"]) - (not fields["observedMetrics"])
 
 
 def _is_after(number: tuple[str, int], before: tuple[str, int] | None) -> bool:
-    # A micro-batch in which nothing came is reported again and again under its number.
     return before is None or number[0] != before[0] or number[1] > before[1]
 
 
