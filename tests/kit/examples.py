@@ -18,6 +18,7 @@ from slackwater.core.batch import FIRST_COLUMN, ROW, TS
 from slackwater.core.schema import Kind
 from slackwater.core.time import Bounds, before, within
 from slackwater.core.window_graph import WindowGraph
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
@@ -317,12 +318,22 @@ def _graphs_of_operators() -> Iterator[Example]:
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
+def _bounded(example: Example) -> Example:
+    """The example without aggregates that no error can be stated for."""
+    spec = example.spec
+    if not isinstance(spec, WindowAggregate) or spec.having is not None:
+        return example
+    bounded = tuple(one for one in spec.aggregates if not FUNCTIONS[one.function].by_time)
+    return replace(example, spec=replace(spec, aggregates=bounded))
+
+
 WITHOUT_TARGETS = (CountWindows, RelationToStream, StreamUnion, *ORACLES)
 WITH_TARGETS: tuple[Example, ...] = tuple(
     example
-    for example in OPERATORS
+    for example in map(_bounded, OPERATORS)
     if not isinstance(example.spec, WITHOUT_TARGETS)
     and not isinstance(getattr(example.spec, "policy", None), RowWindows)
+    and getattr(example.spec, "aggregates", True)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 

@@ -115,7 +115,7 @@ def test_the_report_has_memory_now_on_average_and_at_most() -> None:
     console = Console(file=io.StringIO(), width=200)
     show(report, Path("out"), console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "memory   12 events, 78 B in windows on average, at most 12 events, 78 B; now 0 events, 0 B" in printed
+    assert "memory    12 events, 78 B in windows on average, at most 12 events, 78 B; now 0 events, 0 B" in printed
 
 
 def test_a_run_looks_seldom_where_windows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:

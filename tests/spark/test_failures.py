@@ -72,11 +72,21 @@ class OfJava:
 class NoMessages:
     """A log in which nothing was said."""
 
-    ending = False
+    ending, here = False, None
+
+
+class Begun:
+    """What starts a query of Spark, and the log of what it is asked."""
+
+    def __init__(self, query: Any) -> None:
+        self._query, self.log = query, NoMessages()
+
+    def start(self) -> Any:
+        return self._query
 
 
 def started(query: Any) -> Running:
-    return Running(lambda: query, NoMessages(), False, False)  # type: ignore[arg-type]
+    return Running(Begun(query), flush=False, available=True)  # type: ignore[arg-type]
 
 
 def test_of_a_failure_of_java_that_python_has_passed_on_the_innermost_cause_is_told() -> None:
