@@ -1,8 +1,9 @@
 """What a micro-batch costs that brings almost nothing, and how soon rows are there: `python -m benchmarks.spark_floor`.
 
 The floor: micro-batches of 200 tuples a stream, a sum for 1000 keys and a join on them, ours and Spark's own, all in
-one session, each writing parquet; medians of `triggerExecution` without the first third. Ours is started by `sw.start`,
-and also by `sw.queries` as a set of one and by `sw.sql` and `writeStream`. `packed` is ours over
+one session, each writing parquet; medians of `triggerExecution` without the first third. Spark's own is measured as it
+comes, and with the settings by which `sw.session` has Spark write its logs. Ours is started by `sw.start`, and also by
+`sw.queries` as a set of one and by `sw.sql` and `writeStream`. `packed` is ours over
 `format("slackwater")`, `recall` the join with a target.
 
 Latency (`--latency`): files of 100 ms of a stream appear at 20,000 tuples/s for a while; event time is the clock on the
@@ -18,7 +19,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
+from slackwater.runtime.spark.settings import ON_DISK as OURS
 
 SCHEMA = "ts long, key long, v double"
 SUM = "SELECT key, SUM(v) AS total FROM a [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"
@@ -75,13 +77,8 @@ def floors(spark: SparkSession, batches: int) -> Iterator[tuple[str, StreamingQu
         folder = Path(name)
         write_streams(folder, batches)
         for which in ("sum", "join"):
-            writer = (
-                native(spark, folder, which).writeStream.format("parquet").option("path", str(folder / f"o-{which}"))
-            )
-            writer = writer.option("checkpointLocation", str(folder / f"c-{which}")).trigger(availableNow=True)
-            query = writer.start()
-            query.awaitTermination()
-            yield f"{which}: Spark's own", query
+            yield f"{which}: Spark's own", by_itself(spark, folder, which, "as it comes", dict.fromkeys(OURS))
+            yield f"{which}: Spark's own, our settings", by_itself(spark, folder, which, "ours", OURS)
         texts = {"sum": SUM, "join": JOIN + "DELAY 1 SECOND", "recall": JOIN + "RECALL 0.95 OVER 1 MINUTE"}
         for format in ("parquet", "slackwater"):
             for which, text in texts.items():
@@ -94,6 +91,24 @@ def floors(spark: SparkSession, batches: int) -> Iterator[tuple[str, StreamingQu
         for which in ("sum", "join"):
             yield f"{which}: ours by sw.queries", by_set(spark, folder, which, texts[which])
             yield f"{which}: ours by sw.sql", by_sql(spark, folder, which, texts[which])
+
+
+def by_itself(
+    spark: SparkSession, folder: Path, which: str, under: str, settings: Mapping[str, str | None]
+) -> StreamingQuery:
+    """Spark's own operator, in a session with these settings; None is what Spark has by itself."""
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
+    writer = (
+        native(spark, folder, which).writeStream.format("parquet").option("path", str(folder / f"o-{which}-{under}"))
+    )
+    writer = writer.option("checkpointLocation", str(folder / f"c-{which}-{under}")).trigger(availableNow=True)
+    query = writer.start()
+    query.awaitTermination()
+    return query
 
 
 def by_set(spark: SparkSession, folder: Path, which: str, text: str) -> StreamingQuery:
