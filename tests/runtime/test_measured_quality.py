@@ -189,7 +189,9 @@ def test_answers_that_no_sum_tells_of_are_measured_as_the_judge_measures_them(
         seen, verdict = judged(runtime, query, delayed(delays, 500, seed), one)
         good, bad = windows_within(verdict, float(target.split("%")[0]) / 100)
         assert (seen["by"], seen["unknown_late"]) == ("value", 0)
-        assert seen["low"] == seen["measured"] == seen["high"]
+        assert seen["low"] == seen["measured"] <= seen["high"]
+        # Of the values beside a quantile so many are retained: what so many late ones pass is in doubt.
+        assert seen["measured"] == seen["high"] or "MEDIAN" in call or "QUANTILE" in call
         if seen["good"] + seen["bad"] == good + bad:
             assert (seen["good"], seen["bad"]) == (good, bad)
         else:
