@@ -1,8 +1,8 @@
 """What a query may ask for by name: what the product offers by itself, and algorithms as published.
 
 Invariant: a room of `slackwater.published` registers what it has when it is loaded, and it is loaded when a query asks
-for a name that is not the product's own. So nothing imports an algorithm as published, and what names none does not pay
-for any.
+for a name that is not the product's own. So nothing imports an algorithm as published, and what asks for none does not
+pay for any. A default may ask: joins that are taken tuple by tuple are adaptive.
 """
 
 from __future__ import annotations
