@@ -96,6 +96,12 @@ class Emission:
     """When each result was emitted, by the arrival times of tuples, where these are known."""
     in_force: InForce = NOTHING_IN_FORCE
     """What they had to wait for."""
+    change: Words | None = None
+    """What each line does to its key (`core.emitting`); None: all insert."""
+    version: Words | None = None
+    """How many lines of its key have left before; None: none."""
+    amends: bool = False
+    """Whether the lines are corrections, or rows of open windows: not the first answer."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,8 @@ class Observation(Value):
     state_rows: int
     """Tuples in join windows, or partial aggregates in panes."""
     results: int
+    amended: int = field(kw_only=True, default=0)
+    """Rows beside the first answer: corrections, and rows of open windows."""
     epochs: int = field(metadata=over_shards(max))
     idle: tuple[int, ...] = field(default=(), metadata=over_shards(first))
     """How often each stream fell silent for longer than the idle timeout."""

@@ -45,6 +45,12 @@ class OrderedTuples(NamedTuple):
         return self._replace(words=np.ascontiguousarray(self.words))
 
 
+def late_first(tuples: OrderedTuples, epoch: Words) -> OrderedTuples:
+    """Of every epoch the late tuples before the others, as they would be if these were waited for."""
+    late = tuples.words[TS] < tuples.watermark_at_arrival
+    return tuples.take(np.lexsort((~late, epoch))) if late.any() else tuples
+
+
 def together(parts: Sequence[OrderedTuples]) -> OrderedTuples:
     """The tuples of all parts, one after the other."""
     return OrderedTuples(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))

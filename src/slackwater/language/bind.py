@@ -33,6 +33,7 @@ from slackwater.language.check import MOST_STREAMS, check, check_aliases, over_i
 from slackwater.language.composed import why_no_error, why_no_target
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
+from slackwater.language.emission import why_not_emitted
 from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
@@ -77,7 +78,9 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
             bound = _bind(query, schemas)
     except RecursionError:
         raise QueryError("an expression of this query is nested too deeply", text) from None
+    bound = replace(bound, emit=query.emit)
     _check_quality(query, bound)
+    _check_emission(query, bound)
     inputs = len(raw_streams(bound))
     if inputs > MOST_INPUTS:
         raise QueryError(f"a query reads at most {MOST_INPUTS} streams in all, and this one {inputs}", text)
@@ -183,6 +186,14 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
             )
     if message is not None and query.target is not None:
         raise refused(query.target, message)
+
+
+def _check_emission(query: Select, bound: BoundQuery) -> None:
+    """Refuse to emit in a way that what is bound cannot."""
+    if query.emitted is not None:
+        message = why_not_emitted(bound, query.emit)
+        if message is not None:
+            raise refused(query.emitted, message)
 
 
 def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import Field, dataclass
 from typing import Any, ClassVar
 
+from slackwater.core.emitting import ONCE, Emit
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
@@ -112,6 +113,7 @@ class RowsQuery:
     quality: Quality
     options: Options
     out: Out
+    emit: Emit
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class JoinQuery(RowsQuery):
     out: Out = AS_MADE
     match: Match | None = None
     """Of windows that follow rates: how near in time members must be; None: however far."""
+    emit: Emit = ONCE
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ class AggregateQuery:
     """What is computed of a group once its aggregates are known; a column is that of the group (`groups_of`)."""
     having: tuple[Expr, ...] = ()
     """What must all be true of a group, or it is left out; the same columns."""
+    emit: Emit = ONCE
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,7 @@ class UnionQuery(RowsQuery):
     quality: Quality
     options: Options
     out: Out = AS_MADE
+    emit: Emit = ONCE
 
 
 class RelationQuery:
@@ -170,6 +175,7 @@ class RelationQuery:
     quality: Quality
     options: Options
     out: Out
+    emit: Emit
 
 
 BoundQuery = AggregateQuery | RowsQuery | RelationQuery
@@ -228,6 +234,7 @@ class InstantQuery(RelationQuery):
     quality: Quality
     options: Options
     out: Out = AS_MADE
+    emit: Emit = ONCE
 
     @property
     def range(self) -> int:

@@ -8,12 +8,13 @@ References: 000 §1; 001 §2.2, §2.3; 002 §1, §5.2.1.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from slackwater.core.emitting import EARLY, IN_ORDER, ON_ARRIVAL, Emit
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options, out_of_range
 from slackwater.core.quality import (
@@ -33,6 +34,7 @@ from slackwater.language import unsupported
 from slackwater.language.expression_parser import ExpressionParser
 from slackwater.language.nodes import (
     Clause,
+    Emitted,
     Landmarks,
     MatchTime,
     Place,
@@ -52,6 +54,7 @@ MOST_ROWS = 100_000_000
 """A window that counts is kept in memory; nobody means more tuples than these."""
 WINDOW_WORDS = frozenset(("WINDOW", "DWINDOW", "PATH"))
 _TARGETS = "COMPLETE, NO WAIT, DELAY 2 SECONDS, RECALL 0.99 OVER 1 MINUTE or ERROR 1% CONFIDENCE 95%"
+_EMITS = "EMIT IN ORDER WITH CORRECTIONS FOR 5 MINUTES, EMIT ON ARRIVAL, EMIT EARLY EVERY 10 SECONDS"
 _PAIR = "the two streams it is between, as in WINDOW (a, b) = 5 SECONDS"
 _EITHER_WAY, _ONE_WAY = ("<", "-", ">"), ("-", ">")
 _Node = TypeVar("_Node", bound=Clause)
@@ -288,6 +291,44 @@ class ClauseParser(ExpressionParser):
         if every is not None and every <= 0:
             raise QueryError("the period of EVERY must be longer than nothing", self.sql, *place)
         return self.placed(RelationToStream(out=Out(kind, every)), token)
+
+    def read_emitted(self, first: Token) -> Emitted:
+        """When results leave, after EMIT."""
+        if self.accept("ON", "ARRIVAL"):
+            emit = Emit(ON_ARRIVAL)
+        elif self.accept("IN", "ORDER"):
+            emit = self._correctable(Emit(IN_ORDER))
+        elif self.accept("EARLY"):
+            emit = self._correctable(self._early())
+        else:
+            raise self.error(f"EMIT needs a way to leave: {_EMITS}")
+        return self.placed(Emitted(emit=emit), first)
+
+    def _early(self) -> Emit:
+        if self.accept("EVERY"):
+            period = self.peek()
+            every = self.read_duration("how often rows of open windows leave")
+            if every <= 0:
+                self.fail("the period of EVERY must be longer than nothing", period)
+            return Emit(EARLY, every=every)
+        if self.accept("AT"):
+            if not self.accept("ERROR"):
+                self.fail("expected ERROR and a share here, as in EMIT EARLY AT ERROR 5%")
+            return Emit(EARLY, error=self._share("ERROR"))
+        raise self.error("EMIT EARLY needs EVERY and a duration, or AT ERROR and a share, here")
+
+    def _correctable(self, emit: Emit) -> Emit:
+        """With corrections, if that comes next: WITH may also begin the target."""
+        if self.word() != "WITH" or self.word(1) != "CORRECTIONS":
+            return emit
+        self.accept("WITH", "CORRECTIONS")
+        if not self.accept("FOR"):
+            return replace(emit, corrections=True)
+        length = self.peek()
+        correctable = self.read_duration("how long results may be corrected")
+        if correctable <= 0:
+            self.fail("corrections must be possible for longer than nothing; leave WITH CORRECTIONS out", length)
+        return replace(emit, corrections=True, correctable=correctable)
 
     def read_target(self, first: Token, whole: bool = True) -> Target:
         """The target after WITH; where it is not `whole`, the period of RECALL may be left out."""

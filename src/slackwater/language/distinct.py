@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.core.emitting import ONCE, Emit
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
@@ -29,3 +30,4 @@ class DistinctQuery(RowsQuery):
     quality: Quality
     options: Options
     out: Out = AS_MADE
+    emit: Emit = ONCE

@@ -17,6 +17,7 @@ from slackwater.core.time import format_duration
 from slackwater.language.nodes import (
     EXPLAIN_AS,
     ColonCast,
+    Emitted,
     Item,
     Landmarks,
     MatchTime,
@@ -73,6 +74,10 @@ def _relation_to_stream(self: Generator, node: RelationToStream) -> str:
     return f"{node.out.kind}{every}"
 
 
+def _emitted(self: Generator, node: Emitted) -> str:
+    return f"EMIT {node.emit}"
+
+
 def _target(self: Generator, node: Target) -> str:
     return f"WITH {clause(node.quality)}"
 
@@ -113,7 +118,7 @@ def _select(self: Generator, node: Select) -> str:
     if node.named:
         parts.append(f"WITH {', '.join(map(self.sql, node.named))}")
     parts.append(" UNION ALL ".join(_one_select(self, one) for one in node.all_united))
-    parts += [self.sql(one) for one in (node.target, node.settings) if one is not None]
+    parts += [self.sql(one) for one in (node.emitted, node.target, node.settings) if one is not None]
     return " ".join(parts)
 
 
@@ -175,6 +180,7 @@ class QueryGenerator(Generator):
         WindowPath: _window_path,
         MatchTime: _match_time,
         RelationToStream: _relation_to_stream,
+        Emitted: _emitted,
         Target: _target,
         Settings: _settings,
         Item: _item,

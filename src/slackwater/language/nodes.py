@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from sqlglot import exp
 
+from slackwater.core.emitting import ONCE, Emit
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality
@@ -122,6 +123,12 @@ class RelationToStream(Clause):
     out = Part[Out](AS_MADE)
 
 
+class Emitted(Clause):
+    """`EMIT ON ARRIVAL`, or another way to leave."""
+
+    emit = Part[Emit]()
+
+
 class Target(Clause):
     """`WITH RECALL 0.99 OVER 1 MINUTE`, or another target."""
 
@@ -214,6 +221,7 @@ class Select(Clause):
     explain = Part[str | None]()
     """The form in which the plan is asked for, instead of the results."""
     named = Part[list[Named]](())
+    emitted = Part[Emitted | None]()
     target = Part[Target | None]()
     settings = Part[Settings | None]()
 
@@ -238,6 +246,11 @@ class Select(Clause):
     def quality(self) -> Quality:
         """The target; without one a query is COMPLETE."""
         return Complete() if self.target is None else self.target.quality
+
+    @property
+    def emit(self) -> Emit:
+        """When results leave, and what may follow them."""
+        return ONCE if self.emitted is None else self.emitted.emit
 
     @property
     def options(self) -> Options:

@@ -66,15 +66,26 @@ class QueryParser(ClauseParser):
         query = self._query()
         query.meta[TEXT] = self.sql
         self._check_named(query)
-        start = self.peek()
-        if start is not None and self.accept("WITH"):
-            query.set("target", self.read_target(start))
-        if self.accept("OPTIONS"):
-            query.set("settings", self.read_settings())
+        self._read_ending(query)
         query.set("explain", explain)
         query.set("named", list(self.named.values()))
         self._end()
         return query
+
+    def _read_ending(self, query: Select) -> None:
+        """When results leave, how good they must be, and options: each once, EMIT at any place among them."""
+        self._read_emitted(query)
+        start = self.peek()
+        if start is not None and self.accept("WITH"):
+            query.set("target", self.read_target(start))
+        self._read_emitted(query)
+        if self.accept("OPTIONS"):
+            query.set("settings", self.read_settings())
+        self._read_emitted(query)
+
+    def _read_emitted(self, query: Select) -> None:
+        if query.emitted is None and self.accept("EMIT"):
+            query.set("emitted", self.read_emitted(self._prev))
 
     def _explain(self) -> str | None:
         """EXPLAIN, or EXPLAIN (FORMAT name), in front of the query; None where the results are asked for."""
@@ -236,8 +247,9 @@ class QueryParser(ClauseParser):
             self.fail(f"queries may stand {MOST_NESTED} deep in each other, and this is one more", opening)
         self.inside += 1
         query = self._query()
-        if self.word() in ("WITH", "OPTIONS"):
-            self.fail(f"{self.word()} stands once, at the end of the whole query: one slack serves all of it")
+        if self.word() in ("WITH", "OPTIONS", "EMIT"):
+            why = "it leaves as one" if self.word() == "EMIT" else "one slack serves all of it"
+            self.fail(f"{self.word()} stands once, at the end of the whole query: {why}")
         if self.word() != ")":
             self._refuse_rest("expected ')' and a name for the sub-query here")
         self.inside -= 1

@@ -26,7 +26,7 @@ CLAUSES = {
     "INTERSECT": _SET,
     "MINUS": _SET,
     "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
-    "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
+    "EMIT": "EMIT stands once, at the end of the whole query",
     "LEFT": _OUTER,
     "RIGHT": _OUTER,
     "FULL": _OUTER,

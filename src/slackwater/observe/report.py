@@ -68,7 +68,7 @@ class SlackUse:
 
 
 class LatencyUse:
-    """Waiting per result, in event time, and for what; what the final flush emits does not count."""
+    """Waiting per result of the first answer, in event time, and for what; what the final flush emits does not count."""
 
     def __init__(self) -> None:
         self._waits = Distribution()
@@ -76,6 +76,8 @@ class LatencyUse:
         self.causes = Causes()
 
     def note(self, emission: Emission) -> None:
+        if emission.amends:
+            return
         if emission.flushed:
             results = len(emission.ts) if emission.multiplicity is None else int(emission.multiplicity.sum())
             self.causes.end(results, emission.in_force)

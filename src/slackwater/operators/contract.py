@@ -181,6 +181,11 @@ class OperatorSpec(ABC):
         return True
 
     @property
+    def at_once(self) -> bool:
+        """Whether it takes tuples as they arrive, marked with the watermark they met, however time is cut."""
+        return False
+
+    @property
     def external_sync(self) -> bool:
         """Whether its operator synchronizes its streams itself, so that the release in front applies slack alone."""
         return False

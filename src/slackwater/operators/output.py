@@ -1,4 +1,4 @@
-"""What an operator emits for one run: words in columns, in timestamp order."""
+"""What an operator emits for one run: words in columns, in timestamp order, unless results leave on arrival."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ class Output:
     clock: Words | None = None
     """The largest clock when each line was emitted, where `by` does not tell it."""
     emit_time: Words | None = None
+    change: Words | None = None
+    """What each line does to its key (`core.emitting`); None: all insert."""
+    version: Words | None = None
+    """How many lines of its key have left before; None: none."""
+    amends: bool = False
+    """Whether its lines come before or after the answer itself: rows of open windows, or corrections. They are no
+    results of the first answer, and no meter hears of them."""
 
 
 def joined(outputs: Sequence[Output]) -> Output:

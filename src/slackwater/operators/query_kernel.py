@@ -50,7 +50,7 @@ from slackwater.operators.response_time import Responding
 from slackwater.operators.stages import Tells
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
-STATE_VERSION = 13
+STATE_VERSION = 14
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 
@@ -88,7 +88,7 @@ class QueryKernel:
     ) -> None:
         self._spec, self._operator = spec, operator
         epochs = terms.epochs
-        self._ordered = epochs.each_tuple or spec.needs_order
+        self._ordered = not spec.at_once and (epochs.each_tuple or spec.needs_order)
         released = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -101,6 +101,7 @@ class QueryKernel:
             terms.partition_slots,
             terms.max_behind,
             spec.external_sync,
+            spec.at_once,
         )
         self.release = make_release(released, controller)
         self._stages = operator.attach(self.release)
@@ -116,7 +117,7 @@ class QueryKernel:
         self.tells: Tells | None = None
         """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
         kernels tell of."""
-        self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
+        self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0, "amended": 0}
 
     def absorb(self, batch: Batch) -> None:
         """Take in tuples, in arrival order."""
@@ -208,9 +209,12 @@ class QueryKernel:
     def emit_results(self, run: OrderedBatch) -> Iterator[Emission]:
         """What the operator makes of a run, and nothing else that becomes of it."""
         for output in self._operator.process(run, self._ordered):
-            self._counts["results"] += output.results
-            for meter in self._meters:
-                meter.emitted(output.ts, output.multiplicity, output.by)
+            if output.amends:
+                self._counts["amended"] += len(output.ts)
+            else:
+                self._counts["results"] += output.results
+                for meter in self._meters:
+                    meter.emitted(output.ts, output.multiplicity, output.by)
             clock, emit_time = output.clock, output.emit_time
             if clock is None:
                 clock = np.append(run.clock, run.max_ts)[output.by]
@@ -218,7 +222,7 @@ class QueryKernel:
             yield Emission(
                 output.ts, output.columns, clock, output.multiplicity, NO_LATE, run.ended,
                 emit_time if self._has_arrival_times else None,
-                self._watch.last,
+                self._watch.last, output.change, output.version, output.amends,
             )  # fmt: skip
 
     # For a query whose windows somebody else closes, with those of others (`query_set.pane_groups`).

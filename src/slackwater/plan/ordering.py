@@ -25,6 +25,8 @@ def in_turn(query: BoundQuery) -> str | None:
         return "windows of rows"
     if follows_rates(query):
         return "windows that follow rates"
+    if query.emit.on_arrival or query.emit.corrections:
+        return f"EMIT {query.emit}"
     return None if query.out.kind == ISTREAM else query.out.kind
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.core.emitting import Emit
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality, uncapped
 from slackwater.core.results import SYNC, Ordering
@@ -22,7 +23,8 @@ from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import BoundQuery, StreamRef
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, BoundQuery, StreamRef
+from slackwater.language.distinct import DistinctQuery
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.join.bands import Band
 from slackwater.operators.state_size import Member, Weights
@@ -166,6 +168,7 @@ class PhysicalPlan:
             partition_slots=self.partition_slots,
             max_behind=self.options.max_behind,
             external_sync=self.operator.external_sync,
+            at_once=self.operator.at_once,
         )
 
     @property
@@ -182,6 +185,21 @@ class PhysicalPlan:
     @property
     def count_only(self) -> bool:
         return self.operator.count_only
+
+    @property
+    def emit(self) -> Emit:
+        """When results leave, and what may follow them."""
+        return self.query.emit
+
+    @property
+    def change_key(self) -> tuple[str, ...] | None:
+        """The columns that tell change rows of one result; None where the query selects none that do."""
+        query = self.query
+        names = tuple(column.name for column in self.outputs)
+        if isinstance(query, AggregateQuery):
+            keys = tuple(key.name for key in query.keys)
+            return (*WINDOW_COLUMNS, *keys) if set(keys) <= set(names) else None
+        return (*names, RESULT_TIME) if isinstance(query, DistinctQuery) else None
 
     @property
     def joins(self) -> bool:

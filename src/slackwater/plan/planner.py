@@ -28,6 +28,7 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.distinct import plan_distinct
+from slackwater.plan.emission import emitting
 from slackwater.plan.graph_builder import plan_chain, plan_union
 from slackwater.plan.instant import on_engines, plan_instant
 from slackwater.plan.layout import InputLayout, partition_columns
@@ -59,7 +60,7 @@ def plan(
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
-    made = on_engines(_plan(ordered, count_only, identities), expected or {})
+    made = on_engines(emitting(_plan(ordered, count_only, identities)), expected or {})
     if _holds_results(made.query):
         made = replace(made, operator=RelationToStream(made.operator, made.query.out.every or 0))
     return replace(made, orders=orders, partitioning=partitioning_of(made, expected), weights=weights_of(made))

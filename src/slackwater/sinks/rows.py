@@ -1,6 +1,7 @@
 """Kernel output to Arrow: words get their names and types back.
 
-Invariant: a table has the SELECT list in its order; a join adds `_ts` at the end.
+Invariant: a table has the SELECT list in its order; a join adds `_ts` at the end. Where rows change what has left, what
+each does and its version come last.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Words
+from slackwater.core.emitting import CHANGE, CHANGES, INSERT, VERSION
 from slackwater.core.errors import DataError
 from slackwater.core.schema import Kind
 from slackwater.core.state import NO_LATE, Emission
@@ -44,6 +46,9 @@ class RowMaker:
         if self._plan.joins:
             arrays.append(pa.array(emission.ts).view(UTC))
             names.append("_ts")
+        if self._plan.emit.changes:
+            arrays += _change_columns(emission)
+            names += [CHANGE, VERSION]
         return pa.table(arrays, names=names)
 
     def empty(self) -> pa.Table:
@@ -64,6 +69,15 @@ class RowMaker:
             values = self._maps[column.name](computed, computed.view(np.float64), computed.shape[1])
             words = values.astype(np.int64, copy=False) if column.kind is not Kind.FLOAT else nulls_marked(values)
         return decode_column(words, column.kind, column.arrow, self._codebook)
+
+
+def _change_columns(emission: Emission) -> list[pa.Array]:
+    """What each row does to its key, and how many of its key have left before."""
+    count = len(emission.ts)
+    change = np.full(count, INSERT) if emission.change is None else emission.change
+    version = np.zeros(count, np.int64) if emission.version is None else emission.version
+    words = pa.DictionaryArray.from_arrays(pa.array(change, pa.int8()), pa.array(CHANGES)).cast(pa.string())
+    return [words, pa.array(version, pa.int64())]
 
 
 class SecondCounts:

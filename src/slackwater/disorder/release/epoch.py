@@ -9,7 +9,7 @@ References: the watermark is T-sync of 004 Alg. 3.1 under the Same-K policy (004
 
 from __future__ import annotations
 
-from slackwater.core.batch import TS
+from slackwater.core.batch import TS, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clocks import (
@@ -102,11 +102,19 @@ def emit_first(
 
 
 @in_place
-def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OrderedTuples) -> int:
-    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the watermark they met."""
-    n = new.words.shape[1]
+def release_unsorted(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OrderedTuples, epoch: Words
+) -> int:
+    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the watermark they met.
+
+    Where results leave with the epoch in which a tuple comes, `epoch` has room for its number, and the clock is the one
+    that the epoch ends with.
+    """
+    n, first = new.words.shape[1], begin
     closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
     for i in range(begin, n):
+        if len(epoch) > 0:
+            epoch[i] = clock.scalars[EPOCHS]
         now = arrival_time_of(clock, new, i)
         out.delay[i] = advance_clock(clock, new, i, now, False)
         out.watermark_at_arrival[i] = clock.scalars[WATERMARK]
@@ -114,8 +122,13 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
         if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
             closed, closed_at = clock.scalars[MAX_TS], clock.scalars[NOW]
+            if len(epoch) > 0:
+                out.clock[first : i + 1], out.emit_time[first : i + 1] = closed, closed_at
+                first = i + 1
             if must_pause(clock, policy):
                 return i + 1
+    if len(epoch) > 0:
+        out.clock[first:n], out.emit_time[first:n] = clock.scalars[MAX_TS], clock.scalars[NOW]
     return n
 
 

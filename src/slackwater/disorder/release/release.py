@@ -20,7 +20,7 @@ from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.clocks import min_clock_now, rank_partitions
 from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
 from slackwater.disorder.meters import Report
-from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples, late_first
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import (
     emit_first,
@@ -32,7 +32,7 @@ from slackwater.disorder.release.epoch import (
     take_in_epoch,
 )
 from slackwater.disorder.release.stage_state import StageState
-from slackwater.disorder.release.tuple import drain_all, release_each
+from slackwater.disorder.release.tuple import drain_all, pass_each, release_each
 
 FEW_TIMES = 8
 """An epoch is sorted at once if those held are less than so many times its arrivals."""
@@ -62,11 +62,19 @@ class ReleaseSpec:
     external_sync: bool = False
     """True: only slack is applied here. Runs hold tuples as they leave their stream's slack, and watermark events,
     for synchronizers elsewhere to put in order."""
+    at_once: bool = False
+    """True: tuples pass as they arrive, marked with the watermark that they would have met. Those of an epoch that are
+    late pass before its others, as they do where order is waited for."""
 
     @property
     def heaps(self) -> int:
         """Tuple release: slack buffers 0 to m-1, and those of the synchronizer, m to 2m-1."""
         return 2 * self.streams if self.discipline == "tuple" else 1
+
+    @property
+    def held_rows(self) -> int:
+        """Word rows of what is held: where tuples pass at once, event times that tell where the watermark stands."""
+        return 1 if self.at_once else self.rows
 
     @property
     def ends_with_calls(self) -> bool:
@@ -88,7 +96,7 @@ class Release:
     def __init__(self, spec: ReleaseSpec, controller: SlackController) -> None:
         self.spec, self.controller = spec, controller
         self.state = StageState(
-            spec.streams, spec.rows, spec.heaps, spec.ends_with_calls, controller.slack, spec.max_behind
+            spec.streams, spec.held_rows, spec.heaps, spec.ends_with_calls, controller.slack, spec.max_behind
         )
         self._slack_log: list[tuple[int, int]] = []
         self.taught = False
@@ -102,7 +110,7 @@ class Release:
 
     @property
     def _unsorted(self) -> bool:
-        return self.spec.discipline == "epoch" and not self.spec.sorted
+        return self.spec.at_once or (self.spec.discipline == "epoch" and not self.spec.sorted)
 
     def drain(self, batch: Batch, end: bool = False, ends: Flags | None = None) -> Iterator[OrderedBatch]:
         """Take in arrivals; yield what may be processed now. With `end`, everything.
@@ -222,7 +230,16 @@ class Release:
         count = len(batch) - begin
         if self._unsorted:
             out = st.output_buffer(len(batch), 0)
-            stop = release_unsorted(new, begin, policy, clock, out)
+            if spec.discipline == "tuple":
+                self.state.reserve(count)
+                times = new._replace(words=new.words[:1])
+                spare = st.output_buffer(self.held_times + count, 1)
+                stop = pass_each(times, begin, policy, clock, self.state.buffers, spare, out)
+            else:
+                epoch = np.empty(len(batch) if spec.at_once else 0, np.int64)
+                stop = release_unsorted(new, begin, policy, clock, out, epoch)
+                if spec.at_once:
+                    return stop, self._passing(batch, begin, stop, out, epoch)
             return stop, self._passing(batch, begin, stop, out)
         self.state.reserve(count)
         watermarks = (
@@ -258,7 +275,10 @@ class Release:
         count = int(np.searchsorted(held.ts[0, :size], clock.scalars[st.WATERMARK], side="right"))
         return emit_first(clock, held, count, watermark_at_arrival, out, n)
 
-    def _passing(self, batch: Batch, begin: int, stop: int, out: OrderedTuples) -> OrderedBatch:
+    def _passing(
+        self, batch: Batch, begin: int, stop: int, out: OrderedTuples, epoch: Words | None = None
+    ) -> OrderedBatch:
+        """Arrivals as they came; where their epochs are known, of each the late ones first."""
         scalars = self._clock.scalars
         index: slice | Words = slice(begin, stop)
         passes = batch.passes[begin:stop]
@@ -267,6 +287,8 @@ class Release:
             first = int(passes.argmin())
             index = slice(begin, begin + first) if not passes[first:].any() else begin + np.flatnonzero(passes)
         tuples = out._replace(words=batch.words, stream=batch.stream).take(index)
+        if epoch is not None:
+            tuples = late_first(tuples, epoch[index])
         return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
     def _consult_controller(self) -> None:
@@ -310,6 +332,8 @@ class Release:
 
     def _flush(self) -> OrderedBatch:
         self.state.ended = True
+        if self._unsorted:
+            return self.state.run(st.output_buffer(0, self.spec.rows), 0, ended=True)
         out = st.output_buffer(self.held, self.spec.rows)
         if self.spec.discipline == "tuple":
             n = drain_all(self._clock, self.spec.external_sync, self.state.buffers, out, 0)
@@ -343,6 +367,11 @@ class Release:
     @property
     def held(self) -> int:
         """Tuples in slack buffers and synchronizer."""
+        return 0 if self.spec.at_once else self.state.waiting
+
+    @property
+    def held_times(self) -> int:
+        """Event times that are held, of tuples that wait or have passed at once."""
         return self.state.waiting
 
     @property

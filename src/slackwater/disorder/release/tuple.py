@@ -27,6 +27,8 @@ from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, pop, push
 from slackwater.disorder.release.state import (
     EPOCHS,
+    MAX_TS,
+    NOW,
     SLACK,
     T_SYNC,
     WATERMARK,
@@ -42,34 +44,61 @@ def release_each(
     new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples, n_out: int
 ) -> tuple[int, int]:
     """Arrivals in, a run out. Heaps 0..m-1 are the slack buffers, m..2m-1 the synchronizer's, one per stream."""
-    m = len(clock.clocks)
     for i in range(begin, new.words.shape[1]):
-        s = new.stream[i]
-        now = arrival_time_of(clock, new, i)
-        before = clock.clocks[s]
-        delay = advance_clock(clock, new, i, now, True)
-        moved = clock.clocks[s] > before
-        clock.scalars[EPOCHS] += 1
-        if policy.follow:
-            follow_largest_delay(clock)
-        mark_idle(clock, now, policy)
-        if new.passes[i]:
-            hold(clock, held, s, new, i, delay)
-        for k in range(m):
-            if clock.idle[k] == 1:
-                slow = min_clock(clock.clocks, clock.idle)
-                n_out = drain_slack(clock, k, slow, policy.external_sync, held, out, n_out)
-                if (
-                    policy.external_sync
-                    and slow - clock.scalars[SLACK] > clock.promised_watermark[k]
-                    and slow != BEFORE_ALL
-                ):
-                    n_out = emit_watermark(clock, k, slow - clock.scalars[SLACK], out, n_out)
-            elif k == s and moved:
-                n_out = drain_slack(clock, k, clock.clocks[k], policy.external_sync, held, out, n_out)
+        _, n_out = take_in(new, i, policy, clock, held, out, n_out)
         if must_pause(clock, policy):
             return i + 1, n_out
     return new.words.shape[1], n_out
+
+
+@in_place
+def pass_each(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, spare: OrderedTuples, out: OrderedTuples
+) -> int:
+    """As `release_each` for operators that take tuples at once: what is held are event times alone, and every tuple is
+    marked with the T-join that it meets when it arrives. Returns how many arrivals are consumed.
+
+    While its stream's clock stands still, a tuple may become late that was in time when it arrived: here it counts as in
+    time.
+    """
+    for i in range(begin, new.words.shape[1]):
+        out.watermark_at_arrival[i] = clock.scalars[WATERMARK]
+        out.delay[i], _ = take_in(new, i, policy, clock, held, spare, 0)
+        out.clock[i], out.emit_time[i] = clock.scalars[MAX_TS], clock.scalars[NOW]
+        if must_pause(clock, policy):
+            return i + 1
+    return new.words.shape[1]
+
+
+@inner
+def take_in(
+    new: Arrivals, i: int, policy: Policy, clock: Clockwork, held: Buffers, out: OrderedTuples, n_out: int
+) -> tuple[int, int]:
+    """One arrival: move clocks, hold it, emit what may leave; returns its delay, and the run's new length."""
+    m, s = len(clock.clocks), new.stream[i]
+    now = arrival_time_of(clock, new, i)
+    before = clock.clocks[s]
+    delay = advance_clock(clock, new, i, now, True)
+    moved = clock.clocks[s] > before
+    clock.scalars[EPOCHS] += 1
+    if policy.follow:
+        follow_largest_delay(clock)
+    mark_idle(clock, now, policy)
+    if new.passes[i]:
+        hold(clock, held, s, new, i, delay)
+    for k in range(m):
+        if clock.idle[k] == 1:
+            slow = min_clock(clock.clocks, clock.idle)
+            n_out = drain_slack(clock, k, slow, policy.external_sync, held, out, n_out)
+            if (
+                policy.external_sync
+                and slow - clock.scalars[SLACK] > clock.promised_watermark[k]
+                and slow != BEFORE_ALL
+            ):
+                n_out = emit_watermark(clock, k, slow - clock.scalars[SLACK], out, n_out)
+        elif k == s and moved:
+            n_out = drain_slack(clock, k, clock.clocks[k], policy.external_sync, held, out, n_out)
+    return delay, n_out
 
 
 @inner

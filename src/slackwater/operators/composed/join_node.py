@@ -20,16 +20,14 @@ from slackwater.core.jit import in_place, inner
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import Condition, refine_listed_at
-from slackwater.operators.join.eager_probe import LEAST, Combining, Lines, N, combine, lines
-from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PASSES_BY, PROBES, nothing_after, place_probe_insert
+from slackwater.operators.join.arrival import ArrivalProbe
+from slackwater.operators.join.eager_probe import LEAST, Combining, Lines, combine
+from slackwater.operators.join.loop import PASSES_BY, PROBES, nothing_after, place_probe_insert
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probing import first_plan
-from slackwater.operators.join.search import Probes, Search, probes_of, search_space
-from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
-from slackwater.operators.join.unordered_probe import Reach, reach_of
+from slackwater.operators.join.search import Probes, Search
+from slackwater.operators.join.store import BEGIN, END, Windows, insert, place
+from slackwater.operators.join.unordered_probe import Reach
 
-FIRST_CAPACITY = 1 << 14
-"""Results that are made before they are handed on; one tuple's are never split."""
 CHUNKS = 16
 """Into how many pieces of event time what is kept is cut, to be persisted: only the newest change much."""
 
@@ -42,6 +40,7 @@ def meet(
 
     What lies before its watermark at arrival has nothing left that it could be joined with.
     """
+    found.state[LEAST] = BEFORE_ALL
     job = Combining(refine_listed_at(condition), plan, w, search, reach, found, new.emit_time, new.emit_time)
     return place_probe_insert(place, insert, admit, combine, nothing_after, job, new, begin)
 
@@ -56,12 +55,10 @@ class JoinNode:
     """The tuples of all inputs of one join, as they arrived. A tuple has one row more than the join knows: its mark."""
 
     def __init__(self, spec: WindowJoin, condition: Condition) -> None:
-        self.spec, self._condition = spec, condition
+        self.spec = spec
         self._windows = np.array(spec.windows, np.int64)
-        plan = first_plan(spec.linkage(count_only=False, in_order=False))
-        self._probes = probes_of(plan, self._windows, spec.most, count_only=False)
-        self._store = WindowStore(spec.streams, spec.rows + 1, plan.indexes)
-        self._reach = reach_of(spec.streams)
+        self._probe = ArrivalProbe(spec, condition, count_only=False, rows=spec.rows + 1)
+        self._store = self._probe.store
 
     def take(self, stream: Words, words: Words, since: int) -> tuple[Words, Words, Words]:
         """Arrivals in their order; `since`: what newer ones have left behind by more than the windows may be forgotten.
@@ -72,22 +69,7 @@ class JoinNode:
         horizon = np.maximum(since, BEFORE_ALL) - self._windows
         store.reserve(np.bincount(stream, minlength=spec.streams), horizon)
         new = OrderedTuples.of(stream, words, horizon[stream]).contiguous()
-        windows = store.windows
-        search = search_space(spec.streams, windows.words.shape[1])
-        parts, begin, capacity = [], 0, FIRST_CAPACITY
-        while begin < words.shape[1]:
-            found = lines(capacity, spec.streams, 0)
-            found.state[LEAST] = BEFORE_ALL
-            begin_at = begin
-            begin, status = meet(
-                self._condition.addresses[1], self._probes, new, begin, windows, search, self._reach, found
-            )  # fmt: skip
-            if status == OVERFLOW:
-                raise self._condition.failure()
-            if status == BUFFER_FULL and begin == begin_at:
-                capacity *= 4
-            n = int(found.state[N])
-            parts.append((found.ts[:n], found.by[:n], found.slots[:, :n]))
+        parts = [(found.ts, found.by, found.slots) for _, _, found in self._probe.combine(new, meet)]
         if not parts:
             nothing = np.zeros(0, np.int64)
             return nothing, nothing, np.zeros((spec.streams, 0), np.int64)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.jit import in_place, inner
+from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.operators.join.loop import ENTERS, FINISHED, OVERFLOW, PASSES_BY, PROBES, place_probe_insert
@@ -93,6 +94,8 @@ def find_lost(job: LossCounting, new: OrderedTuples, i: int) -> int:
     # What is there by chance is not looked at: it is counted by the synopsis.
     for j in range(len(sizes)):
         job.reach.since[j] = job.known[0] - sizes[j]
+    # What is newer than the watermark is not lost: where tuples come before their turn, it is made all the same.
+    job.reach.until[0] = AFTER_ALL if job.count_all_results else new.watermark_at_arrival[i]
     job.lost_results[i] = combinations(
         note, job.periods, job.refine_listed, job.plan, job.w, s, new.words[TS, i], job.search, job.reach
     )

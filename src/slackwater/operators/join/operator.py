@@ -34,6 +34,7 @@ from slackwater.operators.description import Described, Shown
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
 from slackwater.operators.join.description import describe_join, describe_selection
+from slackwater.operators.join.leaving import IN_TURN, Leaving
 from slackwater.operators.join.ledger import JoinLedger
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.persisted import PersistedTuples, Remembered
@@ -72,6 +73,8 @@ class WindowJoin(OperatorSpec):
     """Bounds between pairs of streams, where `windows`, which are its own then, do not say it all."""
     policy: WindowPolicy = BY_EVENT_TIME
     """What windows hold, and when a tuple leaves them."""
+    leaving: Leaving = IN_TURN
+    """When results leave, and whether those of late tuples follow."""
 
     def __post_init__(self) -> None:
         self.policy.check(self.windows, self.graph)
@@ -91,6 +94,14 @@ class WindowJoin(OperatorSpec):
     @property
     def streams(self) -> int:
         return len(self.windows)
+
+    @property
+    def needs_order(self) -> bool:
+        return not self.leaving.on_arrival
+
+    @property
+    def at_once(self) -> bool:
+        return self.leaving.on_arrival
 
     @property
     def as_join(self) -> WindowJoin:
@@ -180,7 +191,12 @@ class WindowJoin(OperatorSpec):
         return first_plan(self.linkage(self.count_only, in_order=True))
 
     def build(self, context: BuildContext = PLAIN) -> JoinOperator:
-        return JoinOperator(self, context.encode_text)
+        if self.leaving.in_turn:
+            return JoinOperator(self, context.encode_text)
+        # It is a join that is told to do more, so it is made of this one.
+        from slackwater.operators.join.any_order import AnyOrderJoin
+
+        return AnyOrderJoin(self, context.encode_text)
 
 
 class JoinOperator(Operator):

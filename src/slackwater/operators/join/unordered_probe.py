@@ -22,7 +22,7 @@ from slackwater.core.collections.bisection import first_where
 from slackwater.core.collections.chain import OLDER
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import inner
-from slackwater.core.time import BEFORE_ALL
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probe_steps import Refine, follow_cells, keep_equal, key_of
 from slackwater.operators.join.probing import (
     CHECK_BEGIN,
@@ -58,6 +58,8 @@ class Reach(NamedTuple):
     limit: Words
     since: Words
     """Per stream, the event time before which nothing is looked for."""
+    until: Words
+    """One number: the event time that no member may exceed."""
     compared: Words
     """One number: how many tuples near enough in time have been looked at, over all searches."""
 
@@ -65,7 +67,7 @@ class Reach(NamedTuple):
 def reach_of(streams: int) -> Reach:
     """Space for a search over so many streams."""
     newest, limit = np.zeros((2, streams + 1), np.int64)
-    return Reach(newest, limit, np.full(streams, BEFORE_ALL), np.zeros(1, np.int64))
+    return Reach(newest, limit, np.full(streams, BEFORE_ALL), np.array([AFTER_ALL]), np.zeros(1, np.int64))
 
 
 @inner
@@ -76,7 +78,7 @@ def combinations(
     """All combinations of one tuple, depth first over the streams that are not leaves; how many, or OVERFLOW."""
     others = len(w.regions) - 1
     depths = plan.leaves[root]
-    reach.newest[0], reach.limit[0] = ts, ts + plan.sizes[root]
+    reach.newest[0], reach.limit[0] = ts, min(ts + plan.sizes[root], reach.until[0])
     if depths == 0:
         return leaves_of(note, sink, plan, w, root, 0, others, search, reach)
     total, d = 0.0, 0
@@ -110,6 +112,7 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
     oldest, newest = reach.newest[d] - plan.sizes[j], reach.limit[d]
     if plan.paired:
         oldest, newest = period(plan, w, root, d, search.slots)
+        newest = min(newest, reach.until[0])
     oldest = max(oldest, reach.since[j])
     if x == SCAN:
         n = 0

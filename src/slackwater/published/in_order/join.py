@@ -17,28 +17,21 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from slackwater.core.batch import TS, Words
-from slackwater.core.errors import DataError
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.eager import EagerSynchronizer, Events
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.synchronizer import Inflow, Synchronized
-from slackwater.operators.join.eager_probe import AHEAD, Lines, N, join_events, lines
-from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
+from slackwater.operators.join.arrival import ArrivalProbe
+from slackwater.operators.join.eager_probe import AHEAD, Lines, join_events
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.join.probing import first_plan
-from slackwater.operators.join.search import probes_of, search_space
-from slackwater.operators.join.store import WindowStore
-from slackwater.operators.join.unordered_probe import reach_of
+from slackwater.operators.join.search import Probes, Search
+from slackwater.operators.join.store import Windows, WindowStore
+from slackwater.operators.join.unordered_probe import Reach
 from slackwater.operators.node import Node
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 from slackwater.published.in_order.hold import HoldBuffer, Made
-
-FIRST_CAPACITY = 1 << 14
-"""Lines that are made before they are held or emitted; one tuple's are never split."""
-MOST = 2.0**53
-"""Ways are multiplied as floats; up to here they are exact."""
 
 
 class OrderedJoin(JoinOperator):
@@ -46,10 +39,8 @@ class OrderedJoin(JoinOperator):
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int] = lambda text: 0) -> None:
         super().__init__(spec, encode_text)
-        plan = first_plan(spec.linkage(spec.count_only, in_order=False))
-        self._unordered_probe = probes_of(plan, self._windows, spec.most, spec.count_only)
-        self._any_store = WindowStore(spec.streams, spec.rows, plan.indexes)
-        self._reach = reach_of(spec.streams)
+        self._probe = ArrivalProbe(spec, self._condition, spec.count_only, spec.rows)
+        self._any_store = self._probe.store
         self._columns = 0 if spec.count_only else len(spec.emit)
         self.hold = HoldBuffer(self._columns)
         self.in_order = True
@@ -90,41 +81,31 @@ class OrderedJoin(JoinOperator):
         store.reserve(np.bincount(run.stream, minlength=spec.streams), self._horizons())
         new, reached = run.tuples.contiguous(), run.reached
         kind = np.zeros(len(run), np.int64) if run.kind is None else run.kind
-        windows = store.windows
-        search = search_space(spec.streams, windows.words.shape[1])
-        self.compared = np.zeros(len(run), np.int64)
-        begin, capacity = 0, FIRST_CAPACITY
-        while begin < len(run):
-            found = lines(capacity, 0 if spec.count_only else spec.streams, self._ahead)
-            end, status = join_events(
-                self._condition.addresses[1], self._unordered_probe, new, kind, begin, windows, search, self._reach,
-                found,
-                self.compared,
-            )  # fmt: skip
+        compared = self.compared = np.zeros(len(run), np.int64)
+
+        def step(
+            condition: int, plan: Probes, new: OrderedTuples, begin: int, w: Windows, search: Search, reach: Reach,
+            found: Lines,
+        ) -> tuple[int, int]:  # fmt: skip
+            found.state[AHEAD] = self._ahead
+            end, status = join_events(condition, plan, new, kind, begin, w, search, reach, found, compared)
             self._ahead = int(found.state[AHEAD])
-            if status == OVERFLOW:
-                raise self._condition.failure()
-            if status == BUFFER_FULL and end == begin:
-                capacity *= 4
-            else:
-                out = self.hold.pass_through(self._made(found), reached[begin:end], begin)
-                if len(out.ts):
-                    yield self._emit(out)
-            begin = end
+            return end, status
+
+        for begin, end, found in self._probe.combine(new, step):
+            out = self.hold.pass_through(self._made(found), reached[begin:end], begin)
+            if len(out.ts):
+                yield self._emit(out)
         turn = run.turn
         self._took_in(run.take(turn), new.words[:, turn])
 
     def _made(self, found: Lines) -> Made:
-        n = int(found.state[N])
-        multiplicity = found.multiplicity[:n]
-        if n and multiplicity.max() > MOST:
-            raise DataError("one tuple has more results than can be counted exactly out of order")
         columns = [] if self.spec.count_only else self.spec.emit
-        words = np.empty((1 + len(columns), n), np.int64)
-        words[0] = multiplicity
+        words = np.empty((1 + len(columns), len(found.ts)), np.int64)
+        words[0] = found.multiplicity
         for at, (stream, row) in enumerate(columns, 1):
-            words[at] = self._any_store.words[row, found.slots[stream, :n]]
-        return Made(found.ts[:n], found.by[:n], words)
+            words[at] = self._any_store.words[row, found.slots[stream]]
+        return Made(found.ts, found.by, words)
 
     def _emit(self, out: Made) -> Output:
         if self.spec.count_only:

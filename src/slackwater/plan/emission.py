@@ -1,0 +1,40 @@
+"""The operators of a plan, told when results leave: on arrival, early, or with corrections.
+
+Invariant: what is emitted once and in order is planned as if there were no EMIT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.core.emitting import CHANGE, VERSION
+from slackwater.core.errors import UsageError
+from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.join.leaving import Leaving
+from slackwater.plan.physical import PhysicalPlan
+
+
+def emitting(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan whose operators emit as its query says."""
+    emit = plan.emit
+    if not (emit.changes or emit.on_arrival):
+        return plan
+    if emit.changes:
+        _check_changes(plan)
+    return replace(plan, operator=_told(plan.operator, plan))
+
+
+def _check_changes(plan: PhysicalPlan) -> None:
+    if plan.count_only:
+        raise UsageError(f"--count counts results, and EMIT {plan.emit} gives rows that change; leave one of them out")
+    taken = [column.name for column in plan.outputs if column.name in (CHANGE, VERSION)]
+    if taken:
+        raise UsageError(f"a query whose rows change has a column {taken[0]} of its own; name yours otherwise with AS")
+
+
+def _told(operator: OperatorSpec, plan: PhysicalPlan) -> OperatorSpec:
+    emit = plan.emit
+    correctable = (emit.correctable or plan.options.max_behind) if emit.corrections else None
+    if operator.as_join is not None:
+        return replace(operator.as_join, leaving=Leaving(emit.on_arrival, correctable))
+    raise UsageError(f"EMIT {emit} is not offered for this query")
