@@ -149,6 +149,22 @@ def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> li
     return results
 
 
+def oracle_join_with_corrections(
+    spec: WindowJoin, released: Iterable[Released], correctable: int
+) -> list[tuple[Result, bool]]:
+    """The same with what late tuples add, as far as results are `correctable`: each result, and whether it is late."""
+    streams: list[list[Tuple]] = [[] for _ in spec.windows]
+    results: list[tuple[Result, bool]] = []
+    for step in released:
+        e, late = step.tuple, step.tuple.ts < step.met
+        for members in product(*([e] if j == e.stream else mine for j, mine in enumerate(streams))):
+            newest = max(member.ts for member in members)
+            if (not late or newest >= step.met - correctable) and near_enough(spec, members) and joins(spec, members):
+                results.append(((newest, tuple(member.row for member in members)), late))
+        streams[e.stream].append(e)
+    return results
+
+
 def oracle_periods(
     made: Mapping[int, float], true: Mapping[int, float], first: int, last: int, bucket: int, length: int
 ) -> list[float]:

@@ -82,9 +82,10 @@ class AnyOrderJoin(JoinOperator):
         self._persisted = PersistedTuples(spec.rows, self._store, self._eviction)
         self._reaches = spec.leaving.reaches
         self._late_since = 1 if spec.leaving.on_arrival else -self._reaches
+        self._enters_since = self._reaches
         if spec.streams == 1 and spec.leaving.on_arrival:
             # A selection has no results that another tuple could have made.
-            self._late_since = -LONGEST
+            self._enters_since, self._late_since = LONGEST, -LONGEST
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results, and those of late tuples as corrections where it is asked for them."""
@@ -101,7 +102,7 @@ class AnyOrderJoin(JoinOperator):
         self, condition: int, plan: Probes, new: OrderedTuples, begin: int, w: Windows, search: Search, reach: Reach,
         found: Lines,
     ) -> tuple[int, int]:  # fmt: skip
-        return meet_any(condition, plan, new, begin, w, search, reach, found, self._reaches, self._late_since)
+        return meet_any(condition, plan, new, begin, w, search, reach, found, self._enters_since, self._late_since)
 
     def _outputs(self, run: OrderedBatch, found: Lines, by: Words) -> Iterator[Output]:
         late = run.late[by]
