@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from slackwater.core.emitting import ONCE
 from slackwater.core.options import Options
 from slackwater.core.results import AS_MADE
 from slackwater.core.schema import Field, Kind, Schema
@@ -70,6 +71,7 @@ def show(result: Bound) -> str:
     query = result.query
     lines = [] if result.explain is None else ["explain" + {"TEXT": ""}.get(result.explain, f" as {result.explain}")]
     lines += _query(query)
+    lines += [] if query.emit == ONCE else [f"emit {query.emit}"]
     lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
     stated = [f"{name} = {value}" for name, value in vars(query.options).items() if value != getattr(Options(), name)]
     if stated:

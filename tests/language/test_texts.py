@@ -24,6 +24,8 @@ _QUERIES = (
     "WITH t AS ( SELECT a.v FROM a [ RATE 5 s ] , b [ RATE 5 s ] MATCH TIME ) SELECT v FROM t",
     "SELECT a.v FROM a [ 5 s ] , b [ 5 s ] WITH RECALL 0.95 OVER 6 H AT MOST 10 MIN OPTIONS ( idle_after = 20 )",
     "SELECT a.v FROM a [ RATE 5 s BY ARRIVAL ] , b [ RATE 5 s BY ARRIVAL ] MATCH TIME WITHIN 1 SECOND WHERE a.ok",
+    "SELECT v FROM s EMIT IN ORDER WITH CORRECTIONS FOR 5 MINUTES WITH DELAY 5 SECONDS",
+    "SELECT key , SUM ( v ) AS n FROM s [ 1 MIN ] GROUP BY key EMIT EARLY AT ERROR 5 % WITH CORRECTIONS",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
 _WORDS = """
@@ -32,7 +34,7 @@ _WORDS = """
     INTERVAL TIMESTAMP COUNT SUM MIN QUANTILE sqrt dist a b s v key name ok ts a.v b.v s.* * + - / % = <> < (
     ) [ ] , ; . 5 1.5 99999999999999999999 'x' '2024' "q" SECONDS sec window_start max_ahead :: || ? @ { } ~ !
     RATE ARRIVAL MATCH TIME WINDOW DWINDOW PATH WITHIN <-> ^ -> HAVING ORDER LIMIT UNION EXISTS
-    LIKE ILIKE ESCAPE CAST( EXTRACT( INT upper(
+    LIKE ILIKE ESCAPE CAST( EXTRACT( INT upper( EMIT EARLY CORRECTIONS FOR
 """
 _NESTED_WORDS = """
     (SELECT v FROM s) t ) ( [5s] UNION ALL SELECT COUNT(*) WHERE GROUP BY key WITH NO WAIT , ; v>1 u a b t.v _ts AS n
@@ -41,6 +43,7 @@ _NESTED_WORDS = """
 _TARGET_WORDS = """
     COMPLETE NO WAIT DELAY RECALL OVER ERROR CONFIDENCE AT MOST AT MOST 10 MINUTES 0 SECONDS 5s '1 min' - 0.95 .95 . 99%
     1% % OPTIONS (max_behind=1h) (idle_after=20) WITH ;
+    EMIT IN ORDER ON ARRIVAL EARLY EVERY 5% CORRECTIONS FOR
 """
 _WINDOW_WORDS = "WINDOW DWINDOW PATH WITHIN AND WHERE a b s ( ) , = -> <-> 5 SECONDS 3s (a,b) (b,s)=3s 5s a.key=b.key"
 

@@ -296,6 +296,10 @@ class ClauseParser(ExpressionParser):
         """When results leave, after EMIT."""
         if self.accept("ON", "ARRIVAL"):
             emit = Emit(ON_ARRIVAL)
+            if self._correctable(emit).corrections:
+                self.fail(
+                    "what leaves on arrival is not corrected; write EMIT IN ORDER WITH CORRECTIONS for that", first
+                )
         elif self.accept("IN", "ORDER"):
             emit = self._correctable(Emit(IN_ORDER))
         elif self.accept("EARLY"):

@@ -29,7 +29,7 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
     if emit.kind == IN_ORDER and not emit.corrections:
         return None
     if isinstance(query, InstantQuery):
-        return f"EMIT {emit.kind} is not offered where windows slide together: {_LEAVE_OUT}"
+        return f"EMIT {emit} is not offered where windows slide together: {_LEAVE_OUT}"
     if query.out.kind != ISTREAM:
         return f"{query.out.kind} says when results leave, and so does EMIT; leave one of them out"
     if emit.kind == ON_ARRIVAL:
@@ -53,7 +53,7 @@ def _not_on_arrival(query: BoundQuery) -> str | None:
     if other is not None:
         return f"EMIT ON ARRIVAL needs windows of time: what {other} hold is known in event-time order; {_LEAVE_OUT}"
     for name, wanted in (("join", query.options.join), ("ordering", query.options.ordering)):
-        if wanted is not None and (name == "join" or wanted in (FILTER, ADAPTIVE)):
+        if wanted is not None:
             return f"EMIT ON ARRIVAL does not go with option {name} = '{wanted}'; leave one of them out"
     if query.options.shape == "binary":
         return "EMIT ON ARRIVAL does not go with option shape = 'binary'; leave one of them out"

@@ -1,0 +1,1 @@
+SELECT key, SUM(v) AS s FROM s [5 SEC] GROUP BY key EMIT EARLY AT 5%

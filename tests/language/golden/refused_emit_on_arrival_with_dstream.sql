@@ -1,0 +1,1 @@
+SELECT DSTREAM a.v FROM a [5 SEC], b [2 SEC] WHERE a.key = b.key EMIT ON ARRIVAL

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 SEC], b [2 SEC] WHERE a.key = b.key EMIT SOON
