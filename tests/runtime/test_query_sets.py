@@ -37,6 +37,11 @@ QUERIES = {
     "texts": "SELECT t, COUNT(*) AS n FROM b [2 SECONDS] WHERE t <> 'x' GROUP BY t WITH DELAY 100 MS",
     "three": "SELECT a.v, b.v AS u, c.v AS w FROM a [1 SECOND], b [1 SECOND], c [1 SECOND]"
     " WHERE a.k = b.k AND b.k = c.k WITH DELAY 300 MS",
+    "at_once": "SELECT a.v, b.w FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k EMIT ON ARRIVAL WITH DELAY 300 MS",
+    "at_once_well": "SELECT a.v, b.w FROM b [1 SECOND], a [1 SECOND] WHERE a.k = b.k AND b.v < 50"
+    " EMIT ON ARRIVAL WITH RECALL 0.9 OVER 5 SECONDS",
+    "corrected": "SELECT a.v, b.w FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k"
+    " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
     "by_partition": "SELECT t, SUM(v) AS s FROM a [2 SECONDS] WHERE w > 20 GROUP BY t WITH DELAY 100 MS"
     " OPTIONS (clock_by = 't, k')",
     "graph": "SELECT k, COUNT(*) AS n FROM"

@@ -23,7 +23,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clocks import follow_largest_delay
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
+from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples, late_first
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
@@ -193,11 +193,14 @@ class CursorRelease(Release):
     def _as_they_came(self, batch: Batch, line: Timeline, at: Words, watermark: Words, passed: Passed) -> OrderedBatch:
         """As `release_unsorted`: marked with the watermark they met, and with when that was reached."""
         scalars, of = self._clock.scalars, line.epoch[at]
-        clock, emit_time = passed.reached_before(line, of)
+        at_once = self.spec.at_once
+        clock, emit_time = (line.largest[of], line.ended_at[of]) if at_once else passed.reached_before(line, of)
         words = gathered(batch.words, batch.stream, at, self.view.rows)
         tuples = OrderedTuples(
             words, self.view.stream[batch.stream[at]], watermark[of], clock, emit_time, line.delay[at]
         )
+        if at_once:
+            tuples = late_first(tuples, of)
         return OrderedBatch(tuples, int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]))
 
     def _in_order(
