@@ -1,7 +1,7 @@
 """Which queries can emit on arrival, early, or with corrections.
 
-Invariant: an emission is allowed where what it promises can be kept: a result on arrival is whole, a row of an open window
-becomes that of the closed one, and a correction is what the answer would have been.
+Invariant: an emission is allowed where what it promises can be kept: a result on arrival is whole, a row of an open
+window becomes that of the closed one, and a correction is what the answer would have been.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ def _check_changes(plan: PhysicalPlan) -> None:
 
 def _told(operator: OperatorSpec, plan: PhysicalPlan) -> OperatorSpec:
     emit = plan.emit
-    correctable = (emit.correctable or plan.options.max_behind) if emit.corrections else None
     if operator.as_join is not None:
-        return replace(operator.as_join, leaving=Leaving(emit.on_arrival, correctable))
+        return replace(operator.as_join, leaving=Leaving(emit.on_arrival, plan.correctable))
     raise UsageError(f"EMIT {emit} is not offered for this query")

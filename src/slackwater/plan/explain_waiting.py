@@ -18,6 +18,10 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sizes import explain_sizes
 from slackwater.quality.registry import controller_for
 
+AT_ONCE = "no result waits: slack is how long beyond its window a tuple stays findable for those that come late"
+NOTHING_WAITS = "no result waits, and none is lost: a tuple is selected when it arrives, late or not"
+NO_SLACK = "no slack (No-K-slack): a tuple is forgotten when all streams have passed its window"
+WAITED_FOR = "the slowest stream is waited for"
 EPOCHS = "refused in epochs, and so on Spark: an epoch joins what it emits at once, in order"
 
 
@@ -28,14 +32,19 @@ def explain_waiting(plan: PhysicalPlan, quality_stated: bool = True) -> Detail:
 
 
 def _waiting(plan: PhysicalPlan) -> list[str]:
-    options = plan.options
+    options, at_once = plan.options, plan.operator.at_once
+    if at_once and len(plan.inputs) == 1:
+        return [NOTHING_WAITS, explain_clocks(options)]
+    lines = [AT_ONCE] if at_once else []
     try:
         controller = controller_for(plan.quality, options, plan.windows)
-        lines = [controller.describe(), *explain_cap(plan, controller)]
+        lines += [NO_SLACK if at_once and isinstance(plan.quality, NoWait) else controller.describe()]
+        lines += explain_cap(plan, controller)
     except UsageError as error:
-        lines = [str(error)]
+        lines.append(str(error))
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
-        lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
+        slowest = "tuples stay findable until the slowest stream has passed" if at_once else WAITED_FOR
+        lines.append(f"{slowest}, and one slack serves all streams (Same-K)")
     if plan.nodes:
         lines.append("every operator waits for its own inputs, not for those above; what one emits is in order,")
         lines[-1] += " so the next never finds it late"

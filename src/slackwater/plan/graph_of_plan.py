@@ -1,9 +1,9 @@
 """From a physical plan to the graph of its nodes.
 
 A join is source -> slack -> synchronizer -> join, for each of its streams. Where tuples are joined as they leave their
-slack (Filter-Order) the synchronizer stands behind the join instead, and brings its results into order. In a tree of
-joins and in a query of several operators, every operator of several inputs has a synchronizer of its own, and what an
-operator below gives needs no slack: it is in order.
+slack (Filter-Order) the synchronizer stands behind the join instead, and brings its results into order; where results
+leave on arrival there is none. In a tree of joins and in a query of several operators, every operator of several inputs
+has a synchronizer of its own, and what an operator below gives needs no slack: it is in order.
 
 Invariant: nothing is decided here. A node tells what the plan says of it, and a graph can be built from any plan.
 
@@ -11,12 +11,14 @@ The keys of attributes, by kind of node:
 
 - source: stream, source, time, columns (what is shipped), clock_by
 - filter: stream, conditions
-- slack: stream, quality, max_ahead_us, max_behind_us, idle_timeout_us, idle_after, initial_slack_us
+- slack: stream, quality, at_once (whether tuples pass as they arrive, and slack is how long they stay findable),
+  max_ahead_us, max_behind_us, idle_timeout_us, idle_after, initial_slack_us
 - synchronizer: inputs (their names), strategy, alpha, of ("tuples" before an operator, "results" behind one)
 - operator: operator ("join", "aggregate", "selection", "union", "distinct"), streams, columns, needs_order;
   of joins shape, windows, between, equalities, conditions, algorithm, because, probe_order, counted; of aggregates
   windows, keys, aggregates, having; of distinct windows, keys
-- relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds
+- relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds, and in `emit`: kind,
+  every_us, error, correctable_us, change_key
 - output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow
   rates: order, because, and where rates are known expected_tuples and expected_bytes); of joins that are cut by rows
   parts_by_rows (for some numbers of shards, in how many parts each stream is cut), of joins that are cut by place tiles
@@ -29,12 +31,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.core.results import ADAPTIVE, DSTREAM, FILTER, ISTREAM, Out
-from slackwater.core.time import format_duration
+from slackwater.core.results import ADAPTIVE, FILTER
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.render import render
 from slackwater.operators.description import Described, Detail
 from slackwater.operators.inputs import node_of, reads_node
+from slackwater.plan.explain_emission import describe_emission
 from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
 from slackwater.plan.fragments import upper
@@ -142,13 +144,16 @@ class _Builder:
         slack = {
             "stream": alias,
             "quality": str(plan.quality),
+            "at_once": release.at_once,
             "max_ahead_us": options.max_ahead,
             "max_behind_us": release.max_behind,
             "idle_timeout_us": release.idle_timeout,
             "idle_after": release.idle_after,
             "initial_slack_us": options.initial_slack,
         }
-        return self._add(NodeKind.SLACK, alias, Described(f"slack of {alias}, WITH {plan.quality}", slack, ()), [below])
+        passing = ": tuples pass at once" if release.at_once else ""
+        label = f"slack of {alias}, WITH {plan.quality}{passing}"
+        return self._add(NodeKind.SLACK, alias, Described(label, slack, ()), [below])
 
     def _filtered(self, one: InputPlan, below: str, name: str) -> str:
         """What of an input passes the conditions on it alone."""
@@ -163,10 +168,11 @@ class _Builder:
     def _operator(
         self, plan: PhysicalPlan, described: Described, names: list[str], inputs: list[str], last: bool
     ) -> str:
-        """An operator, with a synchronizer before it, or behind it where it takes tuples before their turn."""
+        """An operator, with a synchronizer before it, or behind it where it takes tuples before their turn; with none
+        where it takes them as they arrive."""
         self._operators += 1
         number = self._operators
-        several, early = len(inputs) > 1, self._plan.ordering.strategy == FILTER
+        several, early = len(inputs) > 1 and not plan.operator.at_once, self._plan.ordering.strategy == FILTER
         if several and not early:
             inputs = [self._synchronizer(number, names, inputs, last, results=False)]
         made = self._add(NodeKind.OPERATOR, number, described, inputs, plan.engine)
@@ -188,12 +194,9 @@ class _Builder:
     def results(self, last: str) -> None:
         """How results are emitted, and as what."""
         plan = self._plan
-        out, holds = plan.query.out, plan.operator.holds
-        attributes: dict[str, Any] = {"relation_to_stream": out.kind, "every_us": out.every, "holds": holds}
-        emitted = Described(_relation_to_stream(out, holds), attributes, ())
-        last = self._add(NodeKind.RELATION_TO_STREAM, "", emitted, [last])
+        last = self._add(NodeKind.RELATION_TO_STREAM, "", describe_emission(plan), [last])
         columns = columns_given(plan)
-        attributes = {
+        attributes: dict[str, Any] = {
             "columns": columns,
             "counted": plan.count_only,
             "quality": str(plan.quality),
@@ -215,16 +218,6 @@ def _last_operator(plan: PhysicalPlan) -> dict[str, Any] | None:
     """How the last operator is cut, where it is apart from the others."""
     above = plan.partitioning.above
     return None if above is None else {"shard_keys": _shard_keys(upper(plan)), "one_shard_because": above.why or None}
-
-
-def _relation_to_stream(out: Out, holds: bool) -> str:
-    if out.kind == ISTREAM:
-        return "ISTREAM: a result is emitted when it is made"
-    if not holds:
-        return f"{out}: the rows of every window, which are new with every window, as ISTREAM gives them"
-    if out.kind == DSTREAM:
-        return f"{out}: a result leaves when it is in force no more; until then it is held"
-    return f"{out}: results are held while they are in force, and given every {format_duration(out.every or 0)}"
 
 
 def _parts(plan: PhysicalPlan, shards: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from slackwater.core.emitting import CHANGE, VERSION
 from slackwater.core.time import format_duration
 from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
@@ -51,7 +52,8 @@ def aliases_of(plan: PhysicalPlan) -> list[str]:
 def columns_given(plan: PhysicalPlan) -> list[str]:
     """The columns of results, none where they are only counted; those that have no window have a time of their own."""
     names = [column.name for column in plan.outputs]
-    return [*names, RESULT_TIME] if plan.joins and not plan.count_only else names
+    names += [RESULT_TIME] if plan.joins and not plan.count_only else []
+    return [*names, CHANGE, VERSION] if plan.emit.changes else names
 
 
 def columns_shipped(one: InputPlan) -> list[str]:

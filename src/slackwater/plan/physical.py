@@ -139,6 +139,8 @@ class PhysicalPlan:
     """Of a query over instantaneous windows: which engine computes what, and why."""
     read_by: tuple[int, ...] = ()
     """Where entries of FROM share an input: of every entry, which it reads."""
+    judged: bool = False
+    """Whether change rows say which of them are the first answer, and when they were emitted."""
 
     @property
     def windows(self) -> tuple[int, ...]:
@@ -190,6 +192,11 @@ class PhysicalPlan:
     def emit(self) -> Emit:
         """When results leave, and what may follow them."""
         return self.query.emit
+
+    @property
+    def correctable(self) -> int | None:
+        """How far behind the watermark a result may be corrected; None: not at all."""
+        return (self.emit.correctable or self.options.max_behind) if self.emit.corrections else None
 
     @property
     def change_key(self) -> tuple[str, ...] | None:

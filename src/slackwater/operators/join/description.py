@@ -32,7 +32,8 @@ LATER = "this is the order at first; later it is that which costs least by what 
 def describe_selection(join: WindowJoin, shown: Shown) -> Described:
     """A join of one stream."""
     attributes = {"operator": "selection", "streams": list(shown.aliases), "needs_order": join.needs_order}
-    return Described(f"selection from {shown.aliases[0]}, in event-time order", attributes, shown.windows)
+    order = "as tuples arrive" if join.at_once else "in event-time order"
+    return Described(f"selection from {shown.aliases[0]}, {order}", attributes, shown.windows)
 
 
 def describe_join(join: WindowJoin, shown: Shown) -> Described:
@@ -53,7 +54,7 @@ def describe_join(join: WindowJoin, shown: Shown) -> Described:
         }
         attributes["probe_order"] = orders
         details += [Detail.headed(f"a tuple of {alias} probes", steps) for alias, steps in orders.items()]
-        details += [Detail(LATER)] if join.streams > 2 else []
+        details += [Detail(text) for text in _taken(join)]
     label = f"window join of {join.streams} streams: {', '.join(aliases)}{shape}"
     return Described(label, attributes, tuple(details))
 
@@ -89,6 +90,15 @@ def joined_name(aliases: tuple[str, ...], number: int) -> str:
     for alias in aliases[1 : number + 2]:
         name = f"({name} ⨝ {alias})"
     return name
+
+
+def _taken(join: WindowJoin) -> list[str]:
+    """Which tuples probe, and whether their order of probing is for good."""
+    if join.leaving.in_turn:
+        return [LATER] if join.streams > 2 else []
+    if join.leaving.on_arrival:
+        return ["a tuple is joined when it arrives, with all that came before it"]
+    return ["a late tuple probes, too: what it completes are corrections"]
 
 
 def _of_join(join: WindowJoin, shown: Shown) -> dict[str, Any]:

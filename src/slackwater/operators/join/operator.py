@@ -188,7 +188,7 @@ class WindowJoin(OperatorSpec):
 
     def probes(self) -> ProbePlan:
         """How every arriving stream probes the others, as long as nothing has been found."""
-        return first_plan(self.linkage(self.count_only, in_order=True))
+        return first_plan(self.linkage(self.count_only, in_order=self.leaving.in_turn))
 
     def build(self, context: BuildContext = PLAIN) -> JoinOperator:
         if self.leaving.in_turn:

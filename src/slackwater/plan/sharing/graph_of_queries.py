@@ -145,7 +145,8 @@ class _Shared:
         number = next(node.number for node in self._tree.nodes if self._id(node.number) == cursor["reads"])
         path = [render(one.expr) for node in self._tree.path(number) for one in node.predicate]
         alias = "" if cursor["stream"] == self._tree.source else f" as {cursor['stream']}"
-        return f"{cursor['query']}{alias}: WITH {cursor['quality']}, of {' and '.join(path) or 'all'}"
+        passing = ", passing at once" if cursor["at_once"] else ""
+        return f"{cursor['query']}{alias}: WITH {cursor['quality']}{passing}, of {' and '.join(path) or 'all'}"
 
     def _cursor(self, reader: Reader) -> dict[str, Any]:
         """How one input of a query waits."""
