@@ -39,6 +39,7 @@ def given(rows: Sequence[Row]) -> JudgedInput:
     columns: dict[str, Any] = {name: pa.array([getattr(row, name) for row in rows], ARROW[name]) for name in ARROW}
     columns["_row"] = pa.array(range(len(rows)), pa.int64())
     columns["_ts"] = pa.array([row.ts for row in rows], pa.int64())
+    columns["_place"] = pa.array(range(len(rows)), pa.int64())
     columns["_late"] = pa.array([row.met is not None for row in rows], pa.bool_())
     columns["_watermark"] = pa.array([row.met or 0 for row in rows], pa.int64())
     return JudgedInput(pa.table(columns))

@@ -160,7 +160,7 @@ def test_recall_is_measured_over_the_last_period_only():
 
 def test_an_event_time_that_came_as_a_number_may_leave_as_that_number():
     schema = Schema((Field("ms", Kind.TIME, pa.int64()),), "ms")
-    table = pa.table({"ms": [7], "_row": [0], "_ts": [7000], "_late": [False], "_watermark": [0]})
+    table = pa.table({"ms": [7], "_row": [0], "_ts": [7000], "_place": [0], "_late": [False], "_watermark": [0]})
     outputs = (Output("t", Column(0, "ms", Kind.TIME)),)
     query = JoinQuery((StreamRef("s0", "s0", schema, None),), (), outputs, *PAIR_REST[2:])
     as_number, as_time = pa.array([7], pa.int64()), pa.array([7], pa.timestamp("ms", "UTC"))

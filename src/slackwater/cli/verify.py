@@ -135,7 +135,11 @@ def _judged(run: RecordedRun, arrivals: Replay, position: int) -> JudgedInput:
     late[row], watermark[row] = True, met
     keep = np.ones(table.num_rows, np.bool_)
     keep[run.side_outputs.rejected(position)] = False
-    own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_watermark": watermark}
+    arrived = np.flatnonzero(arrivals.stream == position)
+    came = arrivals.row[arrived]
+    place = np.zeros(table.num_rows, np.int64)
+    place[came] = arrived
+    own = {"_row": words[ROW], "_ts": words[TS], "_place": place, "_late": late, "_watermark": watermark}
     taken = [name for name in own if name in table.column_names]
     read = {name for name, _, _ in run.plan.inputs[position].columns}
     for name in taken:
@@ -144,7 +148,6 @@ def _judged(run: RecordedRun, arrivals: Replay, position: int) -> JudgedInput:
     table = table.drop_columns(taken)
     for name, values in own.items():
         table = table.append_column(name, pa.array(values))
-    came = arrivals.row[arrivals.stream == position]
     return JudgedInput(table.take(pa.array(came[keep[came]])))
 
 

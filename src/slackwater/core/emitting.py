@@ -14,6 +14,9 @@ from slackwater.core.time import format_duration
 IN_ORDER, ON_ARRIVAL, EARLY = "IN ORDER", "ON ARRIVAL", "EARLY"
 CHANGE, VERSION = "_change", "_version"
 """The columns of change rows: what a row does to its key, and how many of its key have left before."""
+AMENDS, CLOCK = "_amends", "_clock"
+"""What change rows say of themselves to a judge: whether they are corrections or rows of open windows, and the largest
+clock when they were emitted (null at the end of the input)."""
 INSERT, UPDATE, DELETE = range(3)
 CHANGES = ("insert", "update", "delete")
 """What a change is called, by its number."""
@@ -41,6 +44,16 @@ class Emit:
     def changes(self) -> bool:
         """Whether rows change what has left, and say so."""
         return self.corrections or self.kind == EARLY
+
+    @property
+    def amends(self) -> str | None:
+        """What rows beside the first answer are called; None where there are none.
+
+        >>> Emit(EARLY, corrections=True, every=1).amends, Emit(ON_ARRIVAL).amends
+        ('early rows and corrections', None)
+        """
+        called = ["early rows"] * (self.kind == EARLY) + ["corrections"] * self.corrections
+        return " and ".join(called) or None
 
     @property
     def on_arrival(self) -> bool:

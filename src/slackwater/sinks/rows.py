@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Words
-from slackwater.core.emitting import CHANGE, CHANGES, INSERT, VERSION
+from slackwater.core.emitting import AMENDS, CHANGE, CHANGES, CLOCK, INSERT, VERSION
 from slackwater.core.errors import DataError
 from slackwater.core.schema import Kind
 from slackwater.core.state import NO_LATE, Emission
@@ -49,6 +49,9 @@ class RowMaker:
         if self._plan.emit.changes:
             arrays += _change_columns(emission)
             names += [CHANGE, VERSION]
+        if self._plan.judged:
+            arrays += _for_a_judge(emission)
+            names += [AMENDS, CLOCK]
         return pa.table(arrays, names=names)
 
     def empty(self) -> pa.Table:
@@ -78,6 +81,13 @@ def _change_columns(emission: Emission) -> list[pa.Array]:
     version = np.zeros(count, np.int64) if emission.version is None else emission.version
     words = pa.DictionaryArray.from_arrays(pa.array(change, pa.int8()), pa.array(CHANGES)).cast(pa.string())
     return [words, pa.array(version, pa.int64())]
+
+
+def _for_a_judge(emission: Emission) -> list[pa.Array]:
+    """Whether each row is another than the first answer, and the largest clock when it was emitted."""
+    count = len(emission.ts)
+    clock = pa.nulls(count, UTC) if emission.flushed else pa.array(emission.clock).view(UTC)
+    return [pa.array(np.full(count, emission.amends)), clock]
 
 
 class SecondCounts:

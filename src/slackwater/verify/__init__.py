@@ -8,22 +8,27 @@ aggregates mean is written down here a second time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.core.emitting import EARLY
 from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
-from slackwater.expressions.tree import Expr
 from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, is_chain, raw_streams
 from slackwater.language.distinct import DistinctQuery
-from slackwater.verify.aggregate import judge_aggregate
-from slackwater.verify.chain import all_expressions
+from slackwater.verify.aggregate import judge_aggregate, read_by
+from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.chain import Levels, all_expressions
 from slackwater.verify.chain_rows import judge_chain
+from slackwater.verify.change_rows import split
 from slackwater.verify.counted import judge_counted_join
 from slackwater.verify.distinct import judge_distinct
+from slackwater.verify.early import judge_early
 from slackwater.verify.groups import group_expressions
 from slackwater.verify.inputs import JudgedInput, load, workbench
 from slackwater.verify.instants import columns_read, judge_instants
@@ -35,7 +40,7 @@ from slackwater.verify.row_aggregate import judge_row_aggregate
 from slackwater.verify.row_join import judge_counted_row_join, judge_row_join
 from slackwater.verify.row_truth import counts_rows
 from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Trial, Verdict
+from slackwater.verify.verdict import Changed, Early, Trial, Verdict
 
 __all__ = ["JudgedInput", "Verdict", "check_rates_judged", "judge"]
 
@@ -57,28 +62,83 @@ def judge(
     and `count`. An aggregate's have window_start, window_end, every GROUP BY key and aggregate (selected or not)
     and what is computed from them.
     A query over instantaneous windows gives window_start, window_end and what it selects.
+    Where rows change what has left, they have `_change`, `_version`, `_amends` and `_clock` (`core.emitting`).
     Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
     what was in force since when, from the beginning on.
     """
-    streams = raw_streams(query)
-    if len(inputs) != len(streams):
-        raise UsageError(f"the query reads {len(streams)} streams, but {len(inputs)} inputs were given to verify")
+    given = len(raw_streams(query))
+    if len(inputs) != given:
+        raise UsageError(f"the query reads {given} streams, but {len(inputs)} inputs were given to verify")
     if period <= 0 or interval <= 0:
         raise UsageError("the period and the interval of measurement must be longer than nothing")
     check_rates_judged(query)
-    exprs = list(all_expressions(query))
-    of_tree: list[Expr] = []
-    if isinstance(query, InstantQuery):
-        exprs += columns_read(query)
-        of_tree += tree_expressions(query.relation)
-    periods = RecallPeriods(*_span(inputs), period, interval)
-    with workbench([*exprs, *of_tree, *group_expressions(query)]) as connection:
-        if is_chain(query):
-            return judge_chain(connection, query, inputs, produced, periods)
+    court = _Court(query, RecallPeriods(*_span(inputs), period, interval), count_only, resizes)
+    if not query.emit.changes:
+        return court.judge(inputs, produced)
+    return _judge_changes(court, inputs, produced)
+
+
+def _judge_changes(court: _Court, inputs: Sequence[JudgedInput], produced: Iterable[pa.Table] | pa.Table) -> Verdict:
+    """The verdict on the first answer; with corrections also that on the answer after them: it is what a run would give
+    that waits for them."""
+    query, emit = court.query, court.query.emit
+    with workbench([]) as connection:
+        rows = split(connection, query, produced)
+    corrected = early = None
+    if emit.corrections:
+        waited = emit.correctable or query.options.max_behind
+        corrected = court.judge([one.as_if_waited_for(waited) for one in inputs], rows.corrected)
+    if emit.kind == EARLY:
+        assert isinstance(query, AggregateQuery), "nothing else has rows of open windows"
+        early = court.look_at_early(query, inputs, rows.early)
+    return replace(court.judge(inputs, rows.first), changed=Changed(rows.corrections, rows.faults, corrected, early))
+
+
+@dataclass(frozen=True)
+class _Court:
+    """What is the same for all answers of one query."""
+
+    query: BoundQuery
+    periods: RecallPeriods
+    count_only: bool
+    resizes: Sequence[Resize]
+
+    def judge(self, inputs: Sequence[JudgedInput], produced: Iterable[pa.Table] | pa.Table) -> Verdict:
+        """The verdict on one answer."""
+        query = self.query
+        with self._workbench() as connection:
+            if is_chain(query):
+                return judge_chain(connection, query, inputs, produced, self.periods)
+            render = self._load(connection, inputs)
+            trial = Trial(connection, query, render, produced, self.periods, self.count_only, self.resizes)
+            return JUDGES[type(query)](trial)
+
+    def look_at_early(self, query: AggregateQuery, inputs: Sequence[JudgedInput], early: pa.Table) -> Early:
+        """What is said of rows of open windows."""
+        with self._workbench() as connection:
+            if is_chain(query):
+                return judge_early(connection, query, early, Levels(connection, inputs).windows(query, "true"))
+            render = self._load(connection, inputs)
+            types = {one.name: one.type for one in early.schema}
+            make_truth(connection, query, *read_by(query, types, render))
+            return judge_early(connection, query, early, "truth")
+
+    def _workbench(self) -> AbstractContextManager[Any]:
+        exprs = [*all_expressions(self.query), *group_expressions(self.query)]
+        if isinstance(self.query, InstantQuery):
+            exprs += [*columns_read(self.query), *tree_expressions(self.query.relation)]
+        return workbench(exprs)
+
+    def _load(self, connection: Any, inputs: Sequence[JudgedInput]) -> Renderer:
+        """Tables s0, s1, ... of the rows of all streams."""
+        streams = raw_streams(self.query)
+        exprs = list(all_expressions(self.query))
+        if isinstance(self.query, InstantQuery):
+            exprs += columns_read(self.query)
         render = Renderer([stream.schema for stream in streams])
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
-        return JUDGES[type(query)](Trial(connection, query, render, produced, periods, count_only, resizes))
+        return render
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:

@@ -18,7 +18,6 @@ from itertools import count
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,11 +38,23 @@ _numbers = count()
 class JudgedInput:
     """The accepted rows of one entry of FROM, in the order they came in.
 
-    Beside the stream's own columns: `_row` (int64, unique), `_ts` (int64 microseconds), `_late` (bool) and
-    `_watermark` (int64 microseconds: the watermark a late row met when it arrived; anything for a row in time).
+    Beside the stream's own columns: `_row` (int64, unique), `_ts` (int64 microseconds), `_place` (int64: its number
+    among the arrivals of all streams), `_late` (bool) and `_watermark` (int64 microseconds: the watermark a late row
+    met when it arrived; anything for a row in time).
     """
 
     table: pa.Table
+
+    def as_if_waited_for(self, duration: int) -> JudgedInput:
+        """The same rows, had the watermark been so far behind where it was: fewer of them are late, and less so."""
+        times, late = (column_of(self.table, name) for name in ("_ts", "_late"))
+        met = pc.if_else(late, words(column_of(self.table, "_watermark"), Kind.INT), 0)
+        met = pc.subtract(met, duration)
+        changed = {"_late": pc.and_(late, pc.greater(met, words(times, Kind.INT))), "_watermark": met}
+        table = self.table.drop_columns(list(changed))
+        for name, values in changed.items():
+            table = table.append_column(name, values)
+        return JudgedInput(table)
 
 
 @contextmanager
@@ -109,8 +120,8 @@ def load(
     """Make table `s<position>` of the rows that pass the stream's filters, with the columns some expression reads.
 
     Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the watermark a late row met,
-    BEFORE_ALL for a row in time; and `place_<position>`: its number among those that came. An integer event-time column
-    is also kept as it came, as `raw_<position>`.
+    BEFORE_ALL for a row in time; and `place_<position>`: its number among the arrivals of all streams. An integer
+    event-time column is also kept as it came, as `raw_<position>`.
     """
     table, schema = given.table, stream.schema
     wanted = sorted(name for at, name in {pair for expr in exprs for pair in columns_of(expr)} if at == position)
@@ -118,7 +129,7 @@ def load(
     met = pc.if_else(column_of(table, "_late"), words(column_of(table, "_watermark"), Kind.INT), BEFORE_ALL)
     columns = {f"row_{position}": words(column_of(table, "_row"), Kind.INT), f"ts_{position}": times}
     columns[f"met_{position}"] = met
-    columns[f"place_{position}"] = pa.array(np.arange(table.num_rows))
+    columns[f"place_{position}"] = words(column_of(table, "_place"), Kind.INT)
     for name in wanted:
         is_clock = name == schema.time and schema[name].kind is Kind.TIME
         columns[render.column(position, name)] = times if is_clock else words(column_of(table, name), schema[name].kind)

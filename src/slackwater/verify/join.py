@@ -6,7 +6,8 @@ once: every further copy, and every row that is not right, is spurious.
 
 A true result without a right row is explained iff a member of it was late and met a watermark that had reached the
 result's time: whatever could have triggered it had been emitted by then. In a tree of joins this is so at the member's
-own node, for the part of the result that is known there.
+own node, for the part of the result that is known there. On arrival it is so of the member that came last, and rows
+leave in any order; a selection, of which no row waits for another, loses nothing.
 
 A result is in force from the greatest of its members' times until the first of them is older than its window allows. It
 leaves when it comes into force (ISTREAM), at the first microsecond it is in force no more (DSTREAM), or at every
@@ -38,7 +39,8 @@ def judge_join(trial: Trial[JoinQuery]) -> Verdict:
     streams = range(len(query.streams))
     members = ", ".join(f"row_{i}" for i in streams)
     enumeration = Enumeration(connection, query, render, [f"s{i}" for i in streams])
-    keep = {f"{name}_{i}" for name in ("row", "met") for i in streams}
+    told = ("row", "met", "place") if query.emit.on_arrival else ("row", "met")
+    keep = {f"{name}_{i}" for name in told for i in streams}
     rows = enumeration.combinations(list(streams), query.conditions, keep)
     connection.execute(
         f"CREATE TABLE truth AS SELECT {members}, {moments_of(query)} AS time, {_explained(query)} AS explained"
@@ -56,6 +58,8 @@ def judge_join(trial: Trial[JoinQuery]) -> Verdict:
         connection,
         "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time",
     )
+    if query.emit.on_arrival:
+        out_of_order = 0
     return Verdict("recall", results, true, late, true - hits - late, results - hits, out_of_order, recalls)
 
 
@@ -63,6 +67,11 @@ def _explained(query: JoinQuery) -> str:
     """Whether a member was late where it joins the others: at the one operator, or at its node of a tree, which knows
     the streams before it."""
     streams = range(len(query.streams))
+    if query.emit.on_arrival:
+        made = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
+        last = f"greatest({', '.join(f'place_{i}' for i in streams)})"
+        met = " ".join(f"WHEN place_{i} THEN met_{i}" for i in streams)
+        return f"(CASE {last} {met} END >= {made})" if len(streams) > 1 else "false"
     tree = query.options.shape == "binary"
     reached = []
     for i in streams:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 import pyarrow as pa
 
 from slackwater.core.rates import Resize
+from slackwater.verify.change_rows import Fault
 from slackwater.verify.recall import RecallPeriods
 from slackwater.verify.sql import Renderer
 
@@ -56,6 +57,8 @@ class Verdict:
     where it was not produced."""
     displaced: int = 0
     """Results that are right only because late tuples were not there to push a member out of a window that counts."""
+    changed: Changed | None = None
+    """Where rows change what has left: what followed, or came before. All else is said of the first answer."""
 
     @property
     def missing(self) -> int:
@@ -69,7 +72,8 @@ class Verdict:
     @property
     def sound(self) -> bool:
         """Whether everything that went wrong is explained by late tuples."""
-        return not (self.missing_unexplained or self.spurious or self.out_of_order)
+        wrong = self.missing_unexplained or self.spurious or self.out_of_order
+        return not wrong and (self.changed is None or self.changed.sound)
 
     def fulfilment(self, x: float) -> float | None:
         """Φ(x): the share of measurements with recall at least (error at most) x; None where nothing was measured."""
@@ -95,6 +99,7 @@ class Verdict:
             "out_of_order": self.out_of_order,
             **({"displaced": self.displaced} if self.displaced else {}),
             "recall_overall": self.recall_overall,
+            **({} if self.changed is None else self.changed.to_json()),
             "measurements": {
                 "of": self.measure,
                 "count": len(self.measurements),
@@ -102,4 +107,65 @@ class Verdict:
                 "mean": math.fsum(values) / len(values) if values else None,
                 "worst": worst(values) if values else None,
             },
+        }
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What is said of rows that change what has left."""
+
+    corrections: int
+    """Rows behind the first answer."""
+    faults: tuple[Fault, ...]
+    """Change rows that break the rules."""
+    corrected: Verdict | None
+    """The answer after all corrections against the truth; None where there are none. What is missing because of late
+    tuples came too late to be corrected."""
+    early: Early | None = None
+    """Rows of open windows; None where there are none."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the changes keep their rules, and what is wrong after them is explained by tuples that came too
+        late."""
+        return not self.faults and (self.corrected is None or self.corrected.sound)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is added to the report of the first answer."""
+        found: dict[str, Any] = {"change_faults": {one.what: one.rows for one in self.faults}}
+        if self.corrected is not None:
+            left_out = {"out_of_order", "measurements"}
+            after = {key: value for key, value in self.corrected.to_json().items() if key not in left_out}
+            found |= {"corrections": self.corrections, "corrected": after}
+            if self.corrected.measure == "error":
+                found["corrected"]["exact"] = self.corrected.fulfilment(0)
+        return found if self.early is None else found | {"early": self.early.to_json()}
+
+
+@dataclass(frozen=True)
+class Early:
+    """What is said of rows of open windows. Durations are microseconds, medians over the results that had any."""
+
+    rows: int
+    results: int
+    """Results that had a row before their window was closed."""
+    first_after: float | None
+    """From the start of the window to the first row; None where all that was emitted came at the end of the input."""
+    near_after: float | None
+    """To the first row that is off by `near` at most."""
+    final_after: float | None
+    """To the row of the closed window."""
+    near: float
+    covered: float | None
+    """Share of the rows whose error is at most the one that was expected; None where no row says."""
+
+    def to_json(self) -> dict[str, Any]:
+        """With durations in milliseconds."""
+        durations = {"first": self.first_after, "near": self.near_after, "final": self.final_after}
+        return {
+            "rows": self.rows,
+            "results": self.results,
+            "near": self.near,
+            **{f"{name}_after_ms": None if one is None else one / 1000 for name, one in durations.items()},
+            "covered": self.covered,
         }
