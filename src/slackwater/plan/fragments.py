@@ -25,6 +25,9 @@ from slackwater.quality.registry import STEADY
 def may_be_cut(plan: PhysicalPlan) -> bool:
     """Whether a query that has no common key has a last operator that can run apart from the others: one above others,
     or an aggregate of a stream with partial results."""
+    if plan.emit.changes:
+        # What changes later is known where the last operator has all that it was made of.
+        return False
     if plan.nodes:
         # The events of a combination are told apart by their numbers, which are those of one shard.
         return plan.options.size_by is None

@@ -17,6 +17,7 @@ from typing import Any, Generic, Self
 
 import pyarrow as pa
 
+from slackwater.core.emitting import ONCE
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
 from slackwater.language.bound import BoundQuery, raw_streams
@@ -52,6 +53,11 @@ class Handle(ABC, Generic[Rows]):
         clock: Clock,
         side_output: BufferedSideOutput,
     ) -> None:
+        if plan.emit != ONCE:
+            raise UsageError(
+                f"EMIT {plan.emit} is for queries with sinks: a program that asks for time steps is given every row once,"
+                " with its step; leave EMIT out, or say where rows go (sw.start(..., results=...), sw.replay)"
+            )
         self._query, self._plan, self._schema = query, plan, schema
         self._unit, self._clock = time_unit, clock
         self._sources = tuple(dict.fromkeys(stream.source for stream in raw_streams(query)))
