@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.spark.sinks import sink
     from slackwater.runtime.spark.start import start
+    from slackwater.runtime.spark.upsert.api import upsert
     from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
     from slackwater.runtime.watch import watch
 
@@ -72,6 +73,7 @@ _HOMES = {
     "slackwater.runtime.spark.session": ("session",),
     "slackwater.runtime.spark.sinks": ("sink",),
     "slackwater.runtime.spark.start": ("start",),
+    "slackwater.runtime.spark.upsert.api": ("upsert",),
     "slackwater.runtime.request.step": ("Step",),
     "slackwater.page.server": ("Page",),
     "slackwater.runtime.watch": ("watch",),
@@ -121,6 +123,7 @@ __all__ = [
     "sink",
     "sql",
     "start",
+    "upsert",
     "watch",
 ]
 

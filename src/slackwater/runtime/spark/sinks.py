@@ -1,8 +1,9 @@
 """Where the rows of a micro-batch go: a folder, any batch writer of Spark, or a function.
 
 Invariant: a micro-batch that runs again replaces what it wrote to a folder, so a folder has every row once. Other sinks
-are as exact as their format: a Delta table is told the number of the micro-batch, and so has every row once; so has a
-topic of Kafka that `kafka_sink` writes to; most others may get the rows of a repeated micro-batch twice.
+are as exact as their format: a Delta table is told the number of the micro-batch, and so has every row once; so have a
+topic of Kafka that `kafka_sink` writes to, and a table that `upsert` keeps up to date; most others may get the rows of
+a repeated micro-batch twice.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.kafka.sink import KafkaSink
 from slackwater.runtime.spark.locations import location_of
 from slackwater.runtime.spark.store import store_at
+from slackwater.runtime.spark.upsert.api import Upsert
 from slackwater.runtime.spark.versions import condition_of
 
 FOLDERS = ("parquet", "json", "csv", "orc")
@@ -36,6 +38,9 @@ class Sink:
     run: str = ""
     """Whose micro-batches these are; tells them from those of another checkpoint."""
 
+    takes_changes = False
+    """Whether rows may correct earlier ones; what only appends would show both."""
+
     @property
     def only_rows(self) -> bool:
         """Whether a micro-batch without rows need not be written, unless it may have been written before."""
@@ -45,6 +50,10 @@ class Sink:
     def folder(self) -> str | None:
         """The folder that it writes to; None where it writes elsewhere."""
         return self.options.get("path") if self.format in FOLDERS else None
+
+    def with_key(self, declared: tuple[str, ...] | None) -> Sink:
+        """Itself: rows are appended, whatever their key."""
+        return self
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Refuse what cannot be written here."""
@@ -114,6 +123,11 @@ class Called:
     write: Write
     only_rows: bool = False
     folder: None = None
+    takes_changes = True
+
+    def with_key(self, declared: tuple[str, ...] | None) -> Called:
+        """Itself."""
+        return self
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Nothing can be wrong with a function."""
@@ -126,19 +140,19 @@ class Called:
         """A function keeps its own ledger."""
 
 
-Given = str | os.PathLike[str] | Sink | KafkaSink | Write
-Writer = Sink | Called | KafkaSink
+Given = str | os.PathLike[str] | Sink | KafkaSink | Upsert | Write
+Writer = Sink | Called | KafkaSink | Upsert
 
 
 def writer_of(given: Given, what: str) -> Writer:
     """What writes the rows of a micro-batch: a path is a folder of parquet files."""
     if isinstance(given, str | os.PathLike):
         return sink("parquet", os.fspath(given).rstrip("/"))
-    if isinstance(given, Sink | KafkaSink):
+    if isinstance(given, Sink | KafkaSink | Upsert):
         return given
     if callable(given):
         return Called(given)
     raise UsageError(
-        f"{what}={given!r} is no sink; give the path of a folder, slackwater.kafka_sink(...),"
+        f"{what}={given!r} is no sink; give the path of a folder, slackwater.kafka_sink(...), slackwater.upsert(...),"
         " slackwater.sink('delta', ...), or a function of a DataFrame and the number of the micro-batch"
     )

@@ -34,6 +34,20 @@ SIMPLE_FILE_MANAGER = (
     f"{'.checkpointing' if VERSION >= (4, 1) else ''}.FileSystemBasedCheckpointFileManager"
 )
 """What writes the logs of a streaming query through Hadoop's older interface for files."""
+TABLE_FORMATS: dict[str, dict[tuple[int, int], str]] = {
+    "delta": {
+        (3, 5): "io.delta:delta-spark_2.12:3.3.3",
+        (4, 0): "io.delta:delta-spark_4.0_2.13:4.4.0",
+        (4, 1): "io.delta:delta-spark_4.1_2.13:4.4.0",
+        (4, 2): "io.delta:delta-spark_4.2_2.13:4.4.0",
+    },
+    "iceberg": {
+        (3, 5): "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",
+        (4, 0): "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+        (4, 1): "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    },
+}
+"""The newest builds on Maven of formats whose tables take MERGE, in November 2026; a session may have others."""
 MOST_TRIED = 1 << 16
 PANDAS_3 = "PySpark does not yet fully support pandas"
 """How a warning begins that has nothing to do with us: `mapInArrow` asks for pandas, and hands it no row."""
@@ -58,6 +72,20 @@ else:
 
     class SupportsTriggerAvailableNow:
         """What PySpark before 4.2 does not have: a source reads all there is at once."""
+
+
+def build_of(format: str) -> str | None:
+    """The build of a format for this version, as Maven has it."""
+    return next((build for version, build in TABLE_FORMATS[format].items() if version == VERSION), None)
+
+
+def versions_with(format: str) -> list[str]:
+    """The versions that there is a build of a format for.
+
+    >>> versions_with("iceberg")
+    ['3.5', '4.0', '4.1']
+    """
+    return [f"{major}.{minor}" for major, minor in TABLE_FORMATS[format]]
 
 
 def check_version() -> None:

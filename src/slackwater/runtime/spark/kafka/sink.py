@@ -33,6 +33,11 @@ class KafkaSink:
 
     only_rows = True
     folder = None
+    takes_changes = False
+
+    def with_key(self, declared: tuple[str, ...] | None) -> KafkaSink:
+        """Itself: a message is added for every row, whatever its key."""
+        return self
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Refuse a topic that cannot be written to, before anything starts."""

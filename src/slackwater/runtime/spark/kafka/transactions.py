@@ -56,7 +56,7 @@ def check_topic(servers: str, topic: str, options: Mapping[str, Any], what: str)
     kafka = client()
     check_brokers(servers)
     try:
-        admin = kafka.admin.AdminClient({"bootstrap.servers": servers} | QUIET | client_options(options))
+        admin = administrator(servers, options)
         found = admin.list_topics(topic, timeout=AT_START).topics[topic].error
         # A broker that makes topics when they are asked for needs a moment.
         deadline = time.monotonic() + AT_START
@@ -70,6 +70,11 @@ def check_topic(servers: str, topic: str, options: Mapping[str, Any], what: str)
         ) from None
     if found is not None:
         raise UsageError(f"{what}: topic '{topic}' at {servers}: {found.str()}; create it first")
+
+
+def administrator(servers: str, options: Mapping[str, Any]) -> Any:
+    """A client that asks about topics, and creates them."""
+    return client().admin.AdminClient({"bootstrap.servers": servers} | QUIET | client_options(options))
 
 
 def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class Transactions:
         self._written: int | None = None
 
     def write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
-        """Write the messages of a micro-batch, unless that has been done."""
+        """Write the messages of a micro-batch, unless that has been done; one without a value is a tombstone."""
         deadline, left = time.monotonic() + PATIENCE, TRIES
         while True:
             begun = time.monotonic()
