@@ -36,6 +36,7 @@ REASONS: dict[str, str] = {
     "expressions/calendar.py:*": "machine code of expressions",
     "expressions/conversions.py:*": "machine code of expressions",
     "expressions/logic.py:*": "machine code of expressions",
+    "runtime/spark/upsert/*": "tables need a PostgreSQL, a broker, or a build for the Spark that runs",
     "testing/*": "for tests of users",
 }
 """Why a function may stay though nothing public reaches it: a pattern of `file:function`, and the reason."""

@@ -334,21 +334,22 @@ def job(tmp_path: Path) -> Iterator[Job]:
         process.kill()
 
 
-def killed_again_and_again(begin: Callable[[], Process], folder: Path, kills: int, last: int, seed: int = 2026) -> int:
-    """Kill a job at random moments, then let it end, and once more without the last note of what is done; how many
-    micro-batches were done when it was killed for the last time."""
-    moments, commits, reached = random.Random(seed), folder / "commits", 0
+def killed_again_and_again(
+    begin: Callable[[], Process], folder: Path, kills: int, last: int, within: float = 0.1
+) -> None:
+    """Kill a job at random moments, so many seconds after a micro-batch; then let it end, and once more without the
+    last note of what is done."""
+    moments, commits, reached = random.Random(2026), folder / "commits", 0
     for kill in range(kills):
         process, wanted = begin(), reached + (last - reached) // (kills - kill + 1)
         process.until(lambda: commits.exists() and len(list(commits.iterdir())) >= wanted)  # noqa: B023
-        time.sleep(moments.uniform(0, 0.1))
+        time.sleep(moments.uniform(0, within))
         process.kill()
         reached = len(list(commits.iterdir()))
     assert 0 < reached < last, "it was to be killed before its end"
     assert begin().ended() == 0
     (commits / str(last - 1)).unlink()
     assert begin().ended() == 0
-    return reached
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ def test_a_job_that_is_killed_again_and_again_leaves_the_answer_in_a_table_of_sp
 ) -> None:
     jars(kind)
     target = TARGETS[kind].format(folder=tmp_path)
-    killed_again_and_again(lambda: job(kind, target, 30, 40), tmp_path / kind, 10, 30)
+    killed_again_and_again(lambda: job(kind, target, 30, 40), tmp_path / kind, 10, 30, within=1.5)
     found = pq.read_table(tmp_path / kind / "table.parquet").to_pylist()
     rows = {(row["window_end"], row["country"]): (row["total"], row["n"], row["_version"]) for row in found}
     assert len(rows) == len(found)

@@ -101,7 +101,7 @@ def upsert(kind: str, table: str, /, *, key: str | Sequence[str] | None = None, 
 
         sw.start(spark, text, ..., results=sw.upsert("postgres", "totals", dsn="dbname=shop"), checkpoint="checkpoint")
 
-    - "delta": a path, or a table of the session's catalog.
+    - "delta": a path, which has a slash, or a table of the session's catalog.
     - "iceberg": `catalog.db.table`.
     - "postgres": `table` or `schema.table`, in the database of `dsn`, as psycopg takes it. `patience` is how many
       seconds the server may be away (60). It needs `pip install 'slackwater[postgres]'`.

@@ -19,7 +19,7 @@ UNUSUAL = " ,;{}()\n\t="
 
 @dataclass(frozen=True)
 class DeltaTable(MergedTable):
-    """A path, or a table of the catalog."""
+    """A path, which has a slash, or a table of the catalog."""
 
     format: ClassVar[str] = "delta"
     marker: ClassVar[str] = "io.delta.sql.DeltaSparkSessionExtension"

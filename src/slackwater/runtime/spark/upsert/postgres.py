@@ -91,20 +91,12 @@ class PostgresTable:
 
     def has_rows_of_another_run(self, spark: SparkSession) -> bool:
         """Whether it has rows, and the ledger says that they are those of change rows."""
-        from psycopg import sql
-
-        with self.connect() as connection, connection.cursor() as cursor:
-            target = resolved(cursor, self.parts)
-            if target is None or resolved(cursor, ledger_beside(self.parts)) is None:
-                return False
-            ledger = sql.Identifier(*ledger_beside(self.parts))
-            cursor.execute(
-                sql.SQL(
-                    "SELECT EXISTS (SELECT FROM {} WHERE target = %s AND versioned) AND EXISTS (SELECT FROM {})"
-                ).format(ledger, sql.Identifier(*self.parts)),
-                [target],
-            )
-            return bool(_one(cursor)[0])
+        psycopg = client()
+        try:
+            with self.connect() as connection, connection.cursor() as cursor:
+                return _has_change_rows(cursor, self.parts)
+        except psycopg.Error as error:
+            raise UsageError(f"table {self.name!r} cannot be read: {said(error)}") from None
 
     def opened(self, run: str) -> PostgresWriter:
         """The table for the micro-batches of this run."""
@@ -198,6 +190,21 @@ def resolved(cursor: Cursor[Any], parts: tuple[str, ...]) -> str | None:
     )
     found = cursor.fetchone()
     return None if found is None else str(found[0])
+
+
+def _has_change_rows(cursor: Cursor[Any], parts: tuple[str, ...]) -> bool:
+    from psycopg import sql
+
+    target, ledger = resolved(cursor, parts), ledger_beside(parts)
+    if target is None or resolved(cursor, ledger) is None:
+        return False
+    cursor.execute(
+        sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE target = %s AND versioned) AND EXISTS (SELECT FROM {})").format(
+            sql.Identifier(*ledger), sql.Identifier(*parts)
+        ),
+        [target],
+    )
+    return bool(_one(cursor)[0])
 
 
 def create(cursor: Cursor[Any], table: PostgresTable, batch: Batch) -> None:
