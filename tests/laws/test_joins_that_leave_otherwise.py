@@ -13,12 +13,13 @@ from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.operators.join.leaving import Leaving
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.policy import BY_EVENT_TIME
-from slackwater.operators.pipeline import Epochs
+from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
+from slackwater.published.in_order.holding import HoldingJoin
 from tests.effort import tried
 from tests.kit import laws
-from tests.kit.drive import drive, expected, pipeline_of, results_of, truth
+from tests.kit.drive import clocked_results_of, drive, expected, pipeline_of, results_of, truth
 from tests.kit.examples import EXAMPLES, KINDS, Example
-from tests.kit.oracle_join import oracle_join_with_corrections
+from tests.kit.oracle_join import oracle_join_processing, oracle_join_with_corrections
 from tests.kit.oracles import SlackRule, cuts_by_count, cuts_by_span, oracle_epoch_release, oracle_tuple_release
 from tests.kit.traces import cuttings, largest_delay_of, pieces, traces
 
@@ -65,6 +66,29 @@ def test_results_on_arrival_are_those_in_order_with_the_same_slack(example, data
     assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in steps if step.late)
     wanted = expected(spec, steps) if spec.streams > 1 else truth(spec, batch)
     assert results_of(spec, outcome.emissions) == wanted
+
+
+@each_join
+@few
+@given(data=st.data())
+def test_results_that_are_held_leave_as_if_tuples_were_joined_in_their_turn(example, data):
+    batch, spec = data.draw(trace_for(example)), leaving(example, on_arrival=True, held=True).spec
+    if spec.streams == 1:
+        return
+
+    def make(controller, epochs):
+        return Pipeline(spec, HoldingJoin(spec, len), controller, KernelTerms(epochs), 2**62)
+
+    cuts, epochs, slack = data.draw(cuttings(len(batch))), data.draw(IN_EPOCHS), data.draw(SLACKS)
+    outcome = drive(make(controller(slack), epochs), pieces(batch, cuts))
+    steps = released(batch, spec.streams, epochs, cuts, slack)
+    assert all(a <= b for a, b in pairwise(outcome.timestamps))
+    if spec.count_only:
+        assert results_of(spec, outcome.emissions) == expected(spec, steps)
+    else:
+        assert clocked_results_of(spec, outcome.emissions) == Counter(oracle_join_processing(spec, steps))
+    stop = data.draw(st.integers(0, len(cuts)))
+    laws.going_on_after_restore_equals_never_stopping(spec, make, batch, epochs, cuts, stop, lambda: controller(slack))
 
 
 @each_join

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,21 @@ def test_adaptive_switches_when_the_work_takes_too_long(sync: Any) -> None:
         assert rows["_ts"].to_pylist() == sync[0]["_ts"].to_pylist()
 
 
-@pytest.mark.parametrize("option", ["ordering = 'filter'", "ordering = 'adaptive'", "alpha = 0.2"])
+@pytest.mark.parametrize("option", ["ordering = 'adaptive'", "alpha = 0.2"])
 def test_in_epochs_what_would_do_nothing_is_refused(option: str) -> None:
     with pytest.raises(UsageError, match=f"option {option} does nothing in epochs"):
         ran(option, epochs=Epochs(tuples=100))
+
+
+@pytest.mark.parametrize("epochs", [Epochs(tuples=100), Epochs(span=700_000)])
+def test_in_epochs_filter_joins_on_arrival_and_gives_the_same_in_the_same_order(epochs: Epochs) -> None:
+    plain, before = ran("ordering = 'sync'", epochs=epochs)
+    rows, report = ran("ordering = 'filter'", epochs=epochs)
+    assert rows["_ts"].equals(plain["_ts"])
+    assert Counter(map(str, rows.to_pylist())) == Counter(map(str, plain.to_pylist()))
+    assert report["late"] == before["late"]
+    assert report["latency_ms"] == before["latency_ms"]
+    assert report["ordering"]["most_held_results"] > 0
 
 
 def test_in_epochs_tuples_are_joined_in_their_turn() -> None:

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from slackwater.core.emitting import CHANGE, VERSION
 from slackwater.core.errors import UsageError
+from slackwater.core.results import FILTER
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.join.leaving import Leaving
-from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.physical import IN_TURN, PhysicalPlan
 
 
 def emitting(plan: PhysicalPlan) -> PhysicalPlan:
@@ -22,6 +23,14 @@ def emitting(plan: PhysicalPlan) -> PhysicalPlan:
     if emit.changes:
         _check_changes(plan)
     return replace(plan, operator=_told(plan.operator, plan))
+
+
+def in_epochs(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan as epochs run it: tuples are joined in their turn, or, where `filter` is asked for, as they arrive."""
+    join = plan.operator.as_join
+    if plan.ordering.strategy != FILTER or join is None:
+        return replace(plan, ordering=IN_TURN)
+    return replace(plan, operator=replace(join, leaving=Leaving(on_arrival=True, held=True)))
 
 
 def _check_changes(plan: PhysicalPlan) -> None:

@@ -22,6 +22,7 @@ AT_ONCE = "no result waits: slack is how long beyond its window a tuple stays fi
 NOTHING_WAITS = "no result waits, and none is lost: a tuple is selected when it arrives, late or not"
 NO_SLACK = "no slack (No-K-slack): a tuple is forgotten when all streams have passed its window"
 WAITED_FOR = "the slowest stream is waited for"
+FILTER_IN_EPOCHS = "in epochs, and so on Spark, it is joined as it arrives"
 EPOCHS = "refused in epochs, and so on Spark: an epoch joins what it emits at once, in order"
 
 
@@ -153,7 +154,7 @@ def explain_ordering(plan: PhysicalPlan) -> list[Detail]:
         return [Detail("order: sync: a tuple is joined in its turn, when no other stream can bring an older one")]
     if ordering.strategy == FILTER:
         head = "order: filter: a tuple is joined as it leaves its slack, and its results are held for their turn"
-        return [Detail.headed(head, [EPOCHS])]
+        return [Detail.headed(head, [EPOCHS if plan.options.shape == "binary" else FILTER_IN_EPOCHS])]
     if plan.options.ordering is None and plan.options.alpha is None:
         return [Detail(f"order: adaptive (the default): in turn, and from a load of {ordering.alpha:g} on before it")]
     overlap = ordering.alpha / (1 + ordering.alpha)

@@ -31,8 +31,11 @@ def in_turn(query: BoundQuery) -> str | None:
 
 
 def check_in_epochs(options: Options) -> None:
-    """Refuse what is for tuples that are taken one by one, and does nothing in epochs."""
-    wanted = options.ordering if options.ordering in (FILTER, ADAPTIVE) else None
+    """Refuse what is for tuples that are taken one by one, and does nothing in epochs: there the work of an epoch is
+    done when it ends, so no load says when to do it earlier."""
+    wanted = options.ordering if options.ordering == ADAPTIVE else None
+    if options.ordering == FILTER and options.shape == "binary":
+        wanted = FILTER
     if wanted is not None or options.alpha is not None:
         stated = f"alpha = {options.alpha:g}" if wanted is None else f"ordering = '{wanted}'"
         raise UsageError(

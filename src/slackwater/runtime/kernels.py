@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from slackwater.core.errors import UsageError
-from slackwater.core.results import SYNC
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.columnar import Coding
@@ -13,6 +12,7 @@ from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
 from slackwater.operators.join.algorithms import ORDERINGS
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.query_kernel import KernelTerms, MakeRelease, QueryKernel
+from slackwater.plan.emission import in_epochs
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
@@ -47,8 +47,9 @@ def _built(
         )
     if not epochs.each_tuple:
         check_in_epochs(plan.options)
+        plan = in_epochs(plan)
     spec = plan.operator
-    build = ORDERINGS.find(plan.ordering.strategy if epochs.each_tuple else SYNC)
+    build = ORDERINGS.find(plan.ordering.strategy)
     assert build is not None, "a plan has one of these strategies"
     operator = build(spec, BuildContext(Coding(codebook), codebook.table, panes), plan.ordering)
     return spec, operator, controller_of(spec, operator, plan.quality, plan.options, plan.windows)

@@ -58,8 +58,8 @@ def pass_each(
     """As `release_each` for operators that take tuples at once: what is held are event times alone, and every tuple is
     marked with the T-join that it meets when it arrives. Returns how many arrivals are consumed.
 
-    While its stream's clock stands still, a tuple may become late that was in time when it arrived: here it counts as in
-    time.
+    While its stream's clock stands still, a tuple may become late that was in time when it arrived: here it counts as
+    in time.
     """
     for i in range(begin, new.words.shape[1]):
         out.watermark_at_arrival[i] = clock.scalars[WATERMARK]

@@ -17,6 +17,8 @@ class Leaving:
     """Whether tuples are joined as they arrive, and not in event-time order."""
     correctable: int | None = None
     """How far behind the watermark results of late tuples are still made; None: not at all."""
+    held: bool = False
+    """Whether what is made on arrival is held until the watermark has come so far (`published.in_order`)."""
 
     @property
     def in_turn(self) -> bool:

@@ -55,8 +55,8 @@ class Handle(ABC, Generic[Rows]):
     ) -> None:
         if plan.emit != ONCE:
             raise UsageError(
-                f"EMIT {plan.emit} is for queries with sinks: a program that asks for time steps is given every row once,"
-                " with its step; leave EMIT out, or say where rows go (sw.start(..., results=...), sw.replay)"
+                f"EMIT {plan.emit} is for queries with sinks: a program that asks for time steps is given every row"
+                " once, with its step; leave EMIT out, or say where rows go (sw.start(..., results=...), sw.replay)"
             )
         self._query, self._plan, self._schema = query, plan, schema
         self._unit, self._clock = time_unit, clock
