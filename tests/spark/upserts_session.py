@@ -15,7 +15,6 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.session import session
 from slackwater.runtime.spark.upsert.api import Upsert
 from slackwater.runtime.spark.upsert.delta import DeltaTable
 from slackwater.runtime.spark.upsert.iceberg import IcebergTable
@@ -44,12 +43,20 @@ def jars(kind: str) -> str:
 
 def session_with(kind: str, folder: Path) -> SparkSession:
     """A session with a format; tables of Iceberg are in the catalog `lake`."""
-    catalog = {
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(folder / "lake"), "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    settings = {
+        "spark.master": "local[2]", "spark.ui.enabled": "false", "spark.jars": jars(kind), "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", **FORMATS[kind].settings,
     }  # fmt: skip
-    settings = {"spark.ui.enabled": "false", "spark.jars": jars(kind), **FORMATS[kind].settings}
-    return session("local[2]", shards=2, quiet=True, **settings, **(catalog if kind == "iceberg" else {}))
+    if kind == "iceberg":
+        settings |= {
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+        }  # fmt: skip
+    # Nothing runs in it that a session of ours would warm up.
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def scenario(spark: SparkSession, kind: str, target: str) -> None:
