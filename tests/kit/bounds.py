@@ -8,6 +8,7 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
   fewer than the room it began with;
 - a window that counts n tuples: n, the tuples at or after the watermark when an epoch begins, and room as above; where
   n follows the rate, it is at most what a sample of so many tuples within one instant would ask for;
+- outer, semi and anti join: that of the join that makes the pairs;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
@@ -15,6 +16,8 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - aggregate: tuples after `watermark - range - slide` (a partial each at most, and a value each where values are kept);
   where a window counts tuples, as many as it has and slides by, and those at or after the watermark;
   landmark windows: a partial for each group, and tuples at or after the watermark;
+- aggregate that corrects: the same as if the watermark were as far behind, and a row for each window of a partial, up
+  to twice as many;
 - DSTREAM and RSTREAM: also the results in force, at most all combinations of tuples near enough to each other, or the
   rows of two windows.
 """
@@ -27,8 +30,10 @@ from functools import partial
 from typing import Any
 
 from slackwater.core.batch import Batch
+from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateWindows
 from slackwater.operators.join.tree import JoinTree
@@ -44,7 +49,7 @@ class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
     def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream) -> None:
-        self._spec: Any = spec.made_by if isinstance(spec, RelationToStream) else spec
+        self._spec: Any = spec.made_by if isinstance(spec, RelationToStream | OuterJoin) else spec
         self._out = isinstance(spec, RelationToStream)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
@@ -67,6 +72,12 @@ class Bound:
         spec = self._spec
         if isinstance(spec, StreamUnion):
             return 0
+        if isinstance(spec, Changing):
+            made_by, behind = spec.made_by, watermark_before - spec.correctable
+            values = 2 if any(aggregate.holistic for aggregate in made_by.aggregates) else 1
+            windows = made_by.range // made_by.grid.slide + 1
+            since = self._since(0, behind - made_by.range - made_by.grid.slide - 1)
+            return (2 * values + 2 * windows) * since + FIRST_CAPACITY
         if type(spec) in ORACLES:
             return ORACLES[type(spec)].state_bound(spec, partial(self._since, 0), watermark_before)
         if isinstance(spec, WindowAggregate):

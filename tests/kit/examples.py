@@ -15,7 +15,8 @@ from typing import Any
 
 import slackwater.operators
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS
-from slackwater.core.schema import Kind
+from slackwater.core.join_kinds import JoinKind
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.core.time import Bounds, before, within
 from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.aggregates import FUNCTIONS
@@ -23,6 +24,7 @@ from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows, LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -31,6 +33,7 @@ from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.handing import Handing, PanePartials
 from slackwater.operators.inputs import from_node
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.count_windows import BY_TIME, EVER, RowWindows, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -93,6 +96,14 @@ def _landmarks() -> Iterator[Example]:
     aggregates = (AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT), AggregateSpec("MIN", TS, Kind.TIME))
     yield Example("from landmark to landmark", LandmarkAggregate(0, None, (), aggregates, ROWS, start=K, end=L))
     yield Example("since a landmark, by key", LandmarkAggregate(0, None, (L,), aggregates, ROWS, start=K, every=5))
+
+
+def _changing() -> Iterator[Example]:
+    """Windows that are corrected."""
+    counts = (AggregateSpec("COUNT"), AggregateSpec("SUM", L))
+    yield Example("tumbling by key, corrected", Changing(WindowAggregate(10, None, (K,), counts, ROWS), correctable=15))
+    wanted = _having("", 9, 3, (K,), AggregateSpec("COUNT"), AggregateSpec("MEDIAN", V, Kind.FLOAT)).spec
+    yield Example("wanted groups, corrected", Changing(wanted, correctable=6))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
@@ -184,6 +195,7 @@ def _joins() -> Iterator[Example]:
             yield Example(f"{name}, as a tree", left_deep(spec))
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     yield from _counting(joins)
+    yield from _with_absent(joins)
     yield Example("equi-join, as it ends", RelationToStream(joins["equi-join, own window per stream"]))
     yield Example("theta join, every third instant", RelationToStream(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
@@ -208,6 +220,38 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
     ):
         made = by_algorithm(graphs[name], algorithm, approach, buckets=4)
         yield Example(f"{name}, by {algorithm}, {approach}", made)
+
+
+def _with_absent(joins: dict[str, WindowJoin]) -> Iterator[Example]:
+    """Joins that give rows for what has no partner; some that ask one stream alone, some that look at rows."""
+    equi, theta = joins["equi-join, own window per stream"], joins["theta join"]
+    high = typed_call(">", (Column(0, "v", Kind.FLOAT), Literal(0.0, Kind.FLOAT)))
+    picky = replace(joins["equi-join with a condition"], conditions=(high, *theta.conditions))
+    before_or_after = replace(_graphed(2, (*before(0, 1, 4), *within(0, 1, 4)), on=equi.equalities))
+    emit, names = ((0, ROW), (1, ROW), (0, L), (1, V)), ((0, "row"), (1, "row"), (0, "l"), (1, "v"))
+    shown = replace(equi, emit=emit)
+    nulls = (NULL_WORD, NULL_WORD, NULL_WORD, NULL_FLOAT)
+    one_sided = replace(equi, emit=((0, ROW), (0, V)))
+    alone = typed_call("is_null", (Column(1, "v", Kind.FLOAT),))
+    few = typed_call("<", (Column(0, "l", Kind.INT), Literal(2, Kind.INT)))
+    either = typed_call("or", (alone, few))
+    yield Example("left outer join", OuterJoin(shown, JoinKind.LEFT, nulls, ROWS))
+    yield Example("right outer join", OuterJoin(shown, JoinKind.RIGHT, nulls, ROWS))
+    yield Example("full outer join", OuterJoin(shown, JoinKind.FULL, nulls, ROWS))
+    yield Example("left outer theta join", OuterJoin(theta, JoinKind.LEFT, nulls, ROWS))
+    yield Example("left outer join, picky", OuterJoin(picky, JoinKind.LEFT, nulls, ROWS))
+    yield Example("full outer join, picky", OuterJoin(picky, JoinKind.FULL, nulls, ROWS))
+    yield Example("full outer join after", OuterJoin(before_or_after, JoinKind.FULL, nulls, ROWS))
+    yield Example("right outer join after", OuterJoin(before_or_after, JoinKind.RIGHT, nulls, ROWS))
+    yield Example("left outer join, some rows", OuterJoin(shown, JoinKind.LEFT, nulls, ROWS, (either,), names))
+    yield Example(
+        "full outer join, counted", OuterJoin(replace(equi, count_only=True, emit=()), JoinKind.FULL, (), ROWS)
+    )
+    yield Example("semi join", OuterJoin(one_sided, JoinKind.SEMI, nulls[2:], ROWS))
+    yield Example("semi join after", OuterJoin(replace(before_or_after, emit=((0, ROW),)), JoinKind.SEMI, nulls, ROWS))
+    yield Example("semi theta join", OuterJoin(replace(theta, emit=((0, ROW),)), JoinKind.SEMI, nulls, ROWS))
+    yield Example("anti join", OuterJoin(one_sided, JoinKind.ANTI, nulls[2:], ROWS))
+    yield Example("anti theta join", OuterJoin(replace(theta, emit=((0, ROW),)), JoinKind.ANTI, nulls, ROWS))
 
 
 def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
@@ -252,6 +296,7 @@ OPERATORS: tuple[Example, ...] = (
     ),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
+    *_changing(),
     Example(
         "a sliding sum, as it ends", RelationToStream(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))
     ),
@@ -327,7 +372,7 @@ def _bounded(example: Example) -> Example:
     return replace(example, spec=replace(spec, aggregates=bounded))
 
 
-WITHOUT_TARGETS = (CountWindows, RelationToStream, StreamUnion, *ORACLES)
+WITHOUT_TARGETS = (Changing, CountWindows, RelationToStream, StreamUnion, *ORACLES)
 WITH_TARGETS: tuple[Example, ...] = tuple(
     example
     for example in map(_bounded, OPERATORS)

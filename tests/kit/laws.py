@@ -23,6 +23,7 @@ from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.instant.spec import InstantRelation
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
@@ -183,7 +184,8 @@ def output_is_ordered_and_true(
     for part in [*parts, None]:
         watermark, before = pipeline.observe().watermark, len(outcome.emissions)
         feed(pipeline, [] if part is None else [part], outcome, end=part is None)
-        emitted = [ts for emission in outcome.emissions[before:] for ts in emission.ts.tolist()]
+        first = (emission for emission in outcome.emissions[before:] if not emission.amends)
+        emitted = [ts for emission in first for ts in emission.ts.tolist()]
         # A window that only the end of the input completes ends with its last tuple, wherever the watermark is.
         cut_short = part is None and isinstance(spec, CountWindows)
         if emitted and watermark != BEFORE_ALL and not cut_short:
@@ -202,7 +204,7 @@ def output_is_ordered_and_true(
 def _only_loses(spec: OperatorSpec) -> bool:
     """Whether a late tuple can only make a result go missing: not where an aggregate or an anti join has another
     operator above it, which then reads another value."""
-    if isinstance(spec, InstantRelation):
+    if isinstance(spec, InstantRelation | OuterJoin):
         return False
     if not isinstance(spec, OperatorGraph):
         return True

@@ -2,7 +2,7 @@
 
 Invariant: no oracle shares code with the kernel it judges; each reads like the definition or the published pseudo-code.
 
-An operator of one stream joins the laws by a module that is an `Oracle`, a line in `ORACLES`, and examples of its spec.
+An operator joins the laws by a module that is an `Oracle`, a line in `ORACLES`, and examples of its spec.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from slackwater.core.batch import Batch
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.instant.spec import InstantRelation
-from tests.kit import oracle_distinct, oracle_instant
+from slackwater.operators.join.absence import OuterJoin
+from tests.kit import oracle_absence, oracle_distinct, oracle_instant
 from tests.kit.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from tests.kit.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from tests.kit.oracle_join import oracle_join, oracle_join_processing
@@ -53,7 +54,7 @@ __all__ = [
 
 
 class Oracle(Protocol):
-    """The slow twin of an operator of one stream, for which no target can be stated."""
+    """The slow twin of an operator, for which no target can be stated."""
 
     def truth(self, spec: Any, batch: Batch, absent: Collection[int] = ()) -> Counter[Any]:
         """The true results on these tuples, but for those that are absent."""
@@ -68,5 +69,6 @@ class Oracle(Protocol):
 ORACLES: Mapping[type, Oracle] = {
     StreamDistinct: oracle_distinct,
     InstantRelation: oracle_instant,
+    OuterJoin: oracle_absence,
 }
 """By the spec of the operator; those of joins, aggregates and graphs are called in `drive` and `bounds`."""

@@ -76,6 +76,13 @@ class OrderedBatch:
         """The tuples whose turn has come, and where they stand in the run: all of them."""
         return self, slice(len(self))
 
+    def passed(self, ordered: bool) -> Words:
+        """How far time has come with every tuple."""
+        met = self.watermark_at_arrival
+        if ordered:
+            met = np.maximum(met, np.where(self.late, met, self.ts))
+        return np.asarray(np.maximum.accumulate(met))
+
     @property
     def words(self) -> Words:
         return self.tuples.words

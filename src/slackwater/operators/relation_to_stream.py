@@ -121,7 +121,7 @@ class RelationToStreamOperator(Operator):
         columns = np.concatenate([columns for _, columns in due], axis=1)
         order = np.argsort(ts, kind="stable")
         ts = ts[order]
-        by = np.searchsorted(self._passed(run, ordered), ts + (self.spec.every > 0))
+        by = np.searchsorted(run.passed(ordered), ts + (self.spec.every > 0))
         yield Output(ts, tuple(column[order] for column in columns), by, None, len(ts))
 
     def _in_force(self, made: Output) -> Words:
@@ -150,14 +150,6 @@ class RelationToStreamOperator(Operator):
             until = chunk[UNTIL].max(initial=BEFORE_ALL)
             if until < reached or (every and until // every * every < reached):
                 del self._held[key]
-
-    def _passed(self, run: OrderedBatch, ordered: bool) -> Words:
-        """How far time has come with every tuple of a run."""
-        if not ordered:
-            return np.maximum.accumulate(run.watermark_at_arrival)
-        return np.maximum.accumulate(
-            np.maximum(run.watermark_at_arrival, np.where(run.late, run.watermark_at_arrival, run.ts))
-        )
 
     @property
     def state_rows(self) -> int:

@@ -119,10 +119,10 @@ class Release:
         """
         learns = self.controller.learns and not self.taught
         new = st.arrivals(batch, self.partitions_of(batch), learns, ends)
-        begin = 0
+        begin, reached = 0, self.watermark
         if not len(batch) and self.is_told:
             run = self.on_processing_time(int(self._clock.scalars[st.NOW]))
-            if len(run) or self._unsorted:
+            if self._tells(run, reached):
                 yield run
             self._consult_controller()
         while begin < len(batch):
@@ -130,13 +130,18 @@ class Release:
             begin, run = self._segment(batch, new, begin)
             if learns:
                 self.controller.learn(_arrived(batch, new, first, begin))
-            if len(run) or self._unsorted:
+            if self._tells(run, reached):
                 yield run
+            reached = run.watermark
             # Only now the controller knows what became of these tuples.
             self._consult_controller()
         self.forget_clocks()
         if end:
             yield self._flush()
+
+    def _tells(self, run: OrderedBatch, reached: int) -> bool:
+        """Whether an operator must know of a run: rows may leave by the watermark alone."""
+        return len(run) > 0 or self._unsorted or run.watermark > reached
 
     def partitions_of(self, batch: Batch) -> Words:
         """The number of the partition that each arrival belongs to; a new partition gets the next number."""
@@ -456,15 +461,20 @@ class Watch:
         in_epochs = release.spec.discipline == "epoch"
         clock = release.epoch_clock if in_epochs else max(release.clocks)
         lag = AFTER_ALL if watermark == BEFORE_ALL else clock - watermark
+        slack = release.slack
+        if release.spec.at_once:
+            # What leaves at once has waited for nobody's clock.
+            slack = lag = 0
         if not in_epochs:
-            self.last = InForce(release.slack, lag)
+            self.last = InForce(slack, lag)
             return
         passed = max(1, release.epochs - self._epochs)
         # Before the first epoch there is no clock to measure it from: it took as long as anything waited for it.
         begun = BEFORE_ALL not in (self._clock, self._watermark)
         length = (clock - self._clock) // passed if begun else AFTER_ALL
         moved = (watermark - self._watermark) // passed if begun else AFTER_ALL
+        moved = length if release.spec.at_once else moved
         # The watermark of a single stream is always its slack behind the clock.
         known = passed == 1 or release.spec.streams == 1
-        self.last = InForce(release.slack, lag, length, moved, known)
+        self.last = InForce(slack, lag, length, moved, known)
         self.begin(watermark)

@@ -122,14 +122,16 @@ class CursorRelease(Release):
 
     def runs(self, batch: Batch, line: Timeline, wanted: Wanted, end: bool = False) -> Iterator[OrderedBatch]:
         """What may be processed now of what was admitted to the domain; with `end`, everything."""
+        reached = self.watermark
         walk = self._begin(line, wanted)
         for passed in self._walked(batch, line, wanted, walk):
             if not self.waits:
                 yield self._as_they_came(batch, line, wanted.at[passed.first : passed.stop], walk.watermark, passed)
                 continue
             run = self._in_order(batch, line, wanted, walk, passed)
-            if len(run):
+            if self._tells(run, reached):
                 yield run
+            reached = run.watermark
         if end:
             yield self._everything(batch, line, wanted, walk)
 

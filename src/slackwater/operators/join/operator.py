@@ -351,6 +351,11 @@ class JoinOperator(Operator):
         """All tuples of a stream that are kept, not all of them still in its window."""
         return self._in_store(self._store, stream)
 
+    def standing(self) -> tuple[Words, Words]:
+        """All tuples that are kept, by stream: their streams, and themselves."""
+        words = [self._standing(stream) for stream in range(self.spec.streams)]
+        return np.repeat(np.arange(len(words)), [one.shape[1] for one in words]), np.concatenate(words, axis=1)
+
     def _in_store(self, store: WindowStore, stream: int) -> Words:
         begin, end = store.regions[stream, [BEGIN, END]]
         return store.words[:, begin:end]

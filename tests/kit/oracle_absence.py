@@ -1,0 +1,92 @@
+"""Outer, semi and anti joins, slow and obvious: all pairs are tried, and whoever is in none has a row of its own.
+
+Invariant: shares no code with the operator. A result is (timestamp, columns), a null standing where there is no tuple;
+counted, its timestamp.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from slackwater.core.batch import Batch
+from slackwater.core.join_kinds import JoinKind
+from slackwater.expressions.tree import Column, walk
+from slackwater.operators.join.absence import OuterJoin
+from tests.kit.evaluate import evaluate
+from tests.kit.oracle_join import joins, near_enough
+from tests.kit.oracle_release import Released, Tuple, tuples_of
+from tests.kit.words import decode
+
+Pair = tuple[Tuple | None, Tuple | None]
+
+
+def truth(spec: OuterJoin, batch: Batch, absent: Collection[int] = ()) -> Counter[Any]:
+    """The true rows on these tuples, but for those that are absent."""
+    present = [e for e in tuples_of(batch) if e.passes and e.row not in absent]
+    pairs = [(a, b) for a in present if a.stream == 0 for b in present if b.stream == 1]
+    return _rows(spec, [pair for pair in pairs if _matches(spec, *pair)], present)
+
+
+def processed(spec: OuterJoin, released: Iterable[Released]) -> Counter[Any]:
+    """The rows on a release sequence: a late tuple is met by those behind it, and makes nothing itself."""
+    before: list[Tuple] = []
+    pairs: list[tuple[Tuple, Tuple]] = []
+    in_time: list[Tuple] = []
+    for step in released:
+        e = step.tuple
+        if not step.late:
+            met = [(e, other) if e.stream == 0 else (other, e) for other in before if other.stream != e.stream]
+            pairs += [pair for pair in met if _matches(spec, *pair)]
+            in_time.append(e)
+        before.append(e)
+    return _rows(spec, pairs, in_time)
+
+
+def state_bound(spec: OuterJoin, since: Callable[[int], int], watermark: int) -> int:
+    """That of the join that makes the pairs is asked for instead."""
+    raise NotImplementedError
+
+
+def _matches(spec: OuterJoin, one: Tuple, other: Tuple) -> bool:
+    return near_enough(spec.made_by, (one, other)) and joins(spec.made_by, (one, other))
+
+
+def _rows(spec: OuterJoin, pairs: list[tuple[Tuple, Tuple]], alone: list[Tuple]) -> Counter[Any]:
+    """Rows of pairs, in the order in which they are made, and of tuples that may have a row of their own."""
+    kind = spec.kind
+    rows: list[tuple[int, Pair]] = []
+    if kind is JoinKind.SEMI:
+        for x in alone:
+            firsts = [max(a.ts, b.ts) for a, b in pairs if a is x]
+            rows += [(min(firsts), (x, None))] if firsts else []
+    elif kind is not JoinKind.ANTI:
+        rows += [(max(a.ts, b.ts), (a, b)) for a, b in pairs]
+    if kind is not JoinKind.SEMI:
+        for x in alone:
+            if kind.preserved[x.stream] and not any(x is a or x is b for a, b in pairs):
+                row: Pair = (x, None) if x.stream == 0 else (None, x)
+                rows.append((x.ts + spec.made_by.windows[x.stream], row))
+    wanted = [(ts, _columns(spec, row)) for ts, row in rows if _wanted(spec, row)]
+    return Counter(ts for ts, _ in wanted) if spec.made_by.count_only else Counter(wanted)
+
+
+def _columns(spec: OuterJoin, row: Pair) -> tuple[int, ...]:
+    found = []
+    for (stream, word), null in zip(spec.made_by.emit, spec.nulls, strict=False):
+        e = row[stream]
+        found.append(null if e is None else e.words[word])
+    return tuple(found)
+
+
+def _wanted(spec: OuterJoin, row: Pair) -> bool:
+    """Whether everything is true of a row that must be."""
+    place = dict(zip(spec.names, spec.made_by.emit, strict=False))
+    values: list[dict[str, object]] = [{}, {}]
+    for condition in spec.kept:
+        for node in walk(condition):
+            if isinstance(node, Column):
+                e, (_, word) = row[node.stream], place[node.stream, node.name]
+                values[node.stream][node.name] = None if e is None else decode(e.words[word], node.kind)
+    return all(evaluate(condition, values) is True for condition in spec.kept)
