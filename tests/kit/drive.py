@@ -14,6 +14,7 @@ from typing import Any, cast
 from slackwater.core.batch import Batch
 from slackwater.core.state import Emission, Observation
 from slackwater.disorder.controllers import SlackController
+from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
@@ -73,7 +74,8 @@ class Outcome:
 
     @property
     def timestamps(self) -> list[int]:
-        return [ts for emission in self.emissions for ts in emission.ts.tolist()]
+        """Of the first answers."""
+        return [ts for emission in self.emissions if not emission.amends for ts in emission.ts.tolist()]
 
 
 def feed(pipeline: Pipeline, batches: Iterable[Batch], outcome: Outcome, end: bool) -> Outcome:
@@ -89,7 +91,10 @@ def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
 
 
 def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
-    """The results in comparable form; an aggregate that answers twice for one window and key raises."""
+    """The results in comparable form, without what changes them; an aggregate that answers twice for one window and
+    key raises."""
+    if isinstance(spec, Changing):
+        return results_of(spec.made_by, (one for one in emissions if not one.amends))
     if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
@@ -145,6 +150,8 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 
 
 def truth(spec: OperatorSpec, batch: Batch) -> Results:
     """What the slow oracle makes of all tuples."""
+    if isinstance(spec, Changing):
+        return truth(spec.made_by, batch)
     if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
@@ -188,7 +195,9 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
-    """What the slow oracle makes of a release sequence, late tuples included."""
+    """What the slow oracle makes of a release sequence, late tuples included; of changes the first answers."""
+    if isinstance(spec, Changing):
+        return expected(spec.made_by, released)
     if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,20 @@ class Output:
     """How many lines of its key have left before; None: none."""
     amends: bool = False
     """Whether its lines come before or after the answer itself: rows of open windows, or corrections. They are no
-    results of the first answer, and no meter hears of them."""
+    results of the first answer, and meters hear of corrections alone, apart from it."""
+
+    def only(self, lines: Words) -> Output:
+        """Some lines, each of which is one result."""
+        assert self.multiplicity is None, "a line may stand for several results"
+        return replace(
+            self,
+            ts=self.ts[lines],
+            columns=tuple(column[lines] for column in self.columns),
+            by=self.by[lines],
+            results=len(lines),
+            clock=None if self.clock is None else self.clock[lines],
+            emit_time=None if self.emit_time is None else self.emit_time[lines],
+        )
 
 
 def joined(outputs: Sequence[Output]) -> Output:

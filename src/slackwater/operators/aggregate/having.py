@@ -6,13 +6,13 @@ so a checkpoint does not depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Flags, Words
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.meters import AnswerLog
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -31,14 +31,24 @@ class Having:
     columns: tuple[str, ...]
     """The names of the columns of a line: bounds of the window, keys, aggregates."""
 
+    def compiled(self, context: BuildContext) -> Callable[[tuple[Words, ...]], Flags]:
+        """Which lines are wanted, given their columns."""
+        places = {name: at for at, name in enumerate(self.columns)}
+        keep = compile_filter(self.conditions, lambda stream, name: places[name], context.encode_text)
+
+        def wanted(columns: tuple[Words, ...]) -> Flags:
+            lines = np.stack(columns)
+            return keep(lines, lines.view(np.float64), lines.shape[1])
+
+        return wanted
+
 
 class HavingOperator(Operator):
     """An aggregate of which not all lines are emitted."""
 
     def __init__(self, aggregate: Operator, having: Having, context: BuildContext) -> None:
         self._aggregate = aggregate
-        places = {name: at for at, name in enumerate(having.columns)}
-        self._keep = compile_filter(having.conditions, lambda stream, name: places[name], context.encode_text)
+        self._wanted = having.compiled(context)
 
     @property
     def spec(self) -> Any:
@@ -46,12 +56,11 @@ class HavingOperator(Operator):
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         for output in self._aggregate.process(run, ordered):
-            lines = np.stack(output.columns)
-            kept = np.flatnonzero(self._keep(lines, lines.view(np.float64), lines.shape[1]))
+            kept = np.flatnonzero(self._wanted(output.columns))
             if len(kept) == len(output.ts):
                 yield output
             elif len(kept):
-                yield _only(output, kept)
+                yield output.only(kept)
 
     def combine_panes(self, partials: Words) -> None:
         self._aggregate.combine_panes(partials)
@@ -71,17 +80,3 @@ class HavingOperator(Operator):
 
     def restore(self, entries: list[StateUpdate]) -> None:
         self._aggregate.restore(entries)
-
-
-def _only(output: Output, kept: Any) -> Output:
-    """Some lines of an output, each of which is one result."""
-    assert output.multiplicity is None, "a window is one result"
-    return replace(
-        output,
-        ts=output.ts[kept],
-        columns=tuple(column[kept] for column in output.columns),
-        by=output.by[kept],
-        results=len(kept),
-        clock=None if output.clock is None else output.clock[kept],
-        emit_time=None if output.emit_time is None else output.emit_time[kept],
-    )

@@ -144,15 +144,32 @@ def end_values(t: st.Tables, g: int) -> None:
 
 
 @inner
-def keep(t: st.Tables, e: int, words: Words, rows: Words, i: int) -> None:
-    """Keep the values of tuple i with partial e."""
+def block_with_room(t: st.Tables, e: int) -> int:
+    """The block that takes the next value of partial e."""
     b = t.partials[e, st.VALUES]
     if b == NONE or t.blocks[b, st.FILLED] == st.BLOCK:
         b = take_free(t.blocks, t.scalars, st.FREE_BLOCK, st.BLOCKS)
         t.blocks[b, st.LINK], t.blocks[b, st.FILLED] = t.partials[e, st.VALUES], 0
         t.partials[e, st.VALUES] = b
+    return b
+
+
+@inner
+def keep(t: st.Tables, e: int, words: Words, rows: Words, i: int) -> None:
+    """Keep the values of tuple i with partial e."""
+    b = block_with_room(t, e)
     for h in range(len(rows)):
         t.blocks[b, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]] = words[rows[h], i]
+    t.blocks[b, st.FILLED] += 1
+    t.scalars[st.VALUES_KEPT] += 1
+
+
+@inner
+def keep_again(t: st.Tables, e: int, blocks: Words, of: int, v: int) -> None:
+    """Keep a value of a block of another aggregate with partial e, too."""
+    b = block_with_room(t, e)
+    for h in range(len(t.arguments)):
+        t.blocks[b, st.WORD + h * st.BLOCK + t.blocks[b, st.FILLED]] = blocks[of, st.WORD + h * st.BLOCK + v]
     t.blocks[b, st.FILLED] += 1
     t.scalars[st.VALUES_KEPT] += 1
 

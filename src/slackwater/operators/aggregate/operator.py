@@ -236,9 +236,15 @@ class AggregateOperator(_Answering):
         spec = self.spec
         program = program_for(spec.layout, self._texts)
         self._tables = GrowingTables(program, len(spec.keys), spec.layout.width, spec.aggregates)
-        scalars = self._tables.scalars
-        scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
-        scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
+        self.begin_at(first_open(spec.grid, BEFORE_ALL))
+
+    def begin_at(self, window: int) -> None:
+        """The first window that is closed will be this one; no pane has entered the front."""
+        self._tables.scalars[[st.NEXT, st.ENTERED, st.FLIP]] = window, self._entered_before(window), st.NO_PANE
+
+    def _entered_before(self, window: int) -> int:
+        """The newest pane that has entered when this window is the next."""
+        return int(last_pane(self.spec.grid, window - 1))
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
@@ -321,8 +327,8 @@ class AggregateOperator(_Answering):
         (following,) = (decode_json(e.value)["next"] for e in entries if e.key == "next" and e.value is not None)
         self._note([entry for entry in entries if entry.key != "next"])
         self._begin()
-        t, entered = self._tables, last_pane(self.spec.grid, following - 1)
-        t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
+        self.begin_at(following)
+        t, entered = self._tables, self._entered_before(following)
         for pane in sorted(int(key) for namespace, key in self._persisted if namespace == "pane"):
             partials = decode_words(self._persisted["pane", str(pane)])
             kept = decode_words(self._persisted["values", str(pane)]) if t.arguments else {}

@@ -60,7 +60,7 @@ def partials_of(spec: WindowAggregate, words: Words, fewest: int | None = None) 
     for begin in range(0, words.shape[1], AT_ONCE):
         end = min(begin + AT_ONCE, words.shape[1])
         tables.reserve(end - begin)
-        fill_panes(tables.now, spec.grid, new, begin, end)
+        fill_panes(tables.now, spec.grid, new, begin, end, False)
         if least * int(tables.scalars[st.PARTIALS]) > end:
             return None
     return _gathered(tables, spec, counted)
@@ -84,10 +84,10 @@ def _gathered(tables: GrowingTables, spec: WindowAggregate, counted: Layout) -> 
 
 
 @in_place
-def fill_panes(t: st.Tables, grid: Panes, new: st.Taken, begin: int, end: int) -> None:
+def fill_panes(t: st.Tables, grid: Panes, new: st.Taken, begin: int, end: int, holistic: bool) -> None:
     """Put tuples into panes of which none has entered a window."""
     for i in range(begin, end):
-        put_into_pane(t, grid, new, i, False)
+        put_into_pane(t, grid, new, i, holistic)
 
 
 @in_place

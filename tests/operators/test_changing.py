@@ -1,0 +1,105 @@
+"""Aggregates that change what they have emitted, against an oracle that recomputes every window."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.core.batch import Batch
+from slackwater.disorder.controllers import FixedSlack, LargestDelay
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.changing import Changing
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.pipeline import Epochs
+from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import Outcome, assert_same, drive, expected, feed, pipeline_of, results_of, truth
+from tests.kit.examples import EXAMPLES, KINDS
+from tests.kit.oracle_changing import Table, oracle_corrected
+from tests.kit.oracles import SlackRule, cuts_by_count, cuts_by_span, oracle_epoch_release, oracle_tuple_release
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
+
+FOR_EVER = 10**9
+AGGREGATES = [one for one in EXAMPLES if type(one.spec) is WindowAggregate]
+each_aggregate = pytest.mark.parametrize("example", AGGREGATES, ids=lambda example: example.name)
+few = tried(24)
+EPOCHS = st.sampled_from([Epochs(), Epochs(tuples=3), Epochs(span=4), Epochs(each_tuple=True)])
+SLACKS = st.sampled_from([0, 4, None])
+
+
+def controller(slack):
+    return LargestDelay() if slack is None else FixedSlack(slack)
+
+
+def released(batch, epochs, cuts, slack):
+    """What the slow release gives of a trace, however time is cut."""
+    rule = SlackRule(0, follows=True) if slack is None else SlackRule(slack)
+    if epochs.each_tuple:
+        return oracle_tuple_release(batch, 1, rule)
+    if epochs.tuples:
+        cuts = cuts_by_count(batch, epochs.tuples)
+    elif epochs.span:
+        cuts = cuts_by_span(batch, epochs.span)
+    return oracle_epoch_release(batch, 1, cuts, rule)
+
+
+@each_aggregate
+@few
+@given(data=st.data())
+def test_first_answers_and_corrections_are_the_answer_over_all_that_came_in_time_to_be_corrected(example, data):
+    batch, reach = data.draw(traces(1, KINDS, most=60, filtered=True)), data.draw(st.sampled_from([1, 6, FOR_EVER]))
+    spec = Changing(example.spec, reach)
+    epochs, cuts, slack = data.draw(EPOCHS), data.draw(cuttings(len(batch))), data.draw(SLACKS)
+    outcome = drive(pipeline_of(spec)(controller(slack), epochs), pieces(batch, cuts))
+    steps = released(batch, epochs, cuts, slack)
+    plain = drive(pipeline_of(example.spec)(controller(slack), epochs), pieces(batch, cuts))
+    assert_same(results_of(spec, outcome.emissions), results_of(example.spec, plain.emissions))
+    assert_same(results_of(spec, outcome.emissions), expected(spec, steps))
+    assert outcome.timestamps == plain.timestamps
+    assert_same(Table(example.spec).apply(outcome.emissions).answer, oracle_corrected(spec, steps))
+    if reach == FOR_EVER:
+        assert_same(Table(example.spec).apply(outcome.emissions).answer, truth(example.spec, batch))
+    last, amended = outcome.observed[-1], [one for one in outcome.emissions if one.amends]
+    assert (last.results, last.amended) == (plain.observed[-1].results, sum(len(one.ts) for one in amended))
+
+
+@each_aggregate
+def test_long_traces_are_corrected_as_the_oracle_says(example):
+    batch = seeded_trace(17, 1, KINDS, tuples=500, largest_delay=40, longest_step=2)
+    cuts = list(range(50, 501, 50))
+    spec = Changing(example.spec, 15)
+    for epochs in (Epochs(), Epochs(tuples=7), Epochs(each_tuple=True)):
+        outcome = drive(pipeline_of(spec)(FixedSlack(0), epochs), pieces(batch, cuts))
+        steps = released(batch, epochs, cuts, 0)
+        assert any(one.amends for one in outcome.emissions)
+        assert_same(Table(example.spec).apply(outcome.emissions).answer, oracle_corrected(spec, steps))
+
+
+@each_aggregate
+@few
+@given(data=st.data())
+def test_going_on_after_a_restore_gives_the_same_table(example, data):
+    batch, reach = data.draw(traces(1, KINDS, most=60, filtered=True)), data.draw(st.sampled_from([2, FOR_EVER]))
+    spec, epochs = Changing(example.spec, reach), data.draw(EPOCHS)
+    cuts, slack = data.draw(cuttings(len(batch))), data.draw(SLACKS)
+    stop = data.draw(st.integers(0, len(cuts)))
+    first, stored, outcome = pipeline_of(spec)(controller(slack), epochs), laws.Store(), Outcome()
+    for part in pieces(batch, cuts)[:stop]:
+        feed(first, [part], outcome, end=False)
+        stored.write(first)
+    stored.write(first)
+    second = pipeline_of(spec)(controller(slack), epochs)
+    second.restore(stored.read())
+    feed(second, pieces(batch, cuts)[stop:], outcome, end=True)
+    steps = released(batch, epochs, cuts, slack)
+    assert_same(Table(example.spec).apply(outcome.emissions).answer, oracle_corrected(spec, steps))
+
+
+def test_what_comes_too_late_for_a_window_is_no_part_of_it_when_it_is_corrected():
+    """Both late tuples are of one pane, and only the first of them comes in time for the older window."""
+    aggregate = WindowAggregate(4, 2, (), (AggregateSpec("COUNT"),), 2)
+    spec = Changing(aggregate, 3)
+    batch = Batch.of([(0, ts) for ts in (0, 6, 2, 9, 2)], 2)
+    for epochs in (Epochs(each_tuple=True), Epochs(tuples=1)):
+        outcome = drive(pipeline_of(spec)(FixedSlack(0), epochs), [batch])
+        table = Table(aggregate).apply(outcome.emissions).answer
+        assert (table[0, ()], table[2, ()]) == ((2,), (2,))
