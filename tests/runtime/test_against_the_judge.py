@@ -132,6 +132,11 @@ def answer_is_sound(runtime: Runtime, query: str, rows: list[tuple[Any, ...]], e
     streams |= arrived(COLUMNS, *(row for row in rows if row[0] in reads))
     verdict = runtime.verify(query, streams, epoch)
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
+    if verdict.changed is not None:
+        assert verdict.changed.sound, verdict.to_json()
+        if query.endswith("WITH CORRECTIONS"):
+            assert verdict.changed.corrected is not None
+            assert verdict.changed.corrected.missing == 0
     if "DELAY 1 MINUTE" in query:
         assert verdict.missing == 0
 

@@ -34,7 +34,7 @@ from slackwater.runtime.recorded import RecordedRun
 from slackwater.runtime.side_outputs.rejections import rejected_rows
 from slackwater.sinks.folder import OutputFolder, folder_name
 from slackwater.sources.replay import replay
-from slackwater.verify import check_rates_judged
+from slackwater.verify import Verdict, check_rates_judged
 
 
 class Receiver(Protocol):
@@ -236,7 +236,9 @@ def show_runs(done: Mapping[str, QueryRan], out: Path, console: Console) -> None
 
 def show_verdicts(judged: Mapping[str, Verified | str], console: Console) -> None:
     """A line for every query with its verdict, and what went wrong."""
-    table = _table("query", "verdict", "results", "missing", "spurious", "recall", "target met")
+    verdicts = [one.verdict for one in judged.values() if not isinstance(one, str)]
+    corrected = ["corrected"] * any(one.changed is not None for one in verdicts)
+    table = _table("query", "verdict", "results", "missing", "spurious", "recall", *corrected, "target met")
     for name, one in judged.items():
         if isinstance(one, str):
             table.add_row(name, "failed")
@@ -251,12 +253,26 @@ def show_verdicts(judged: Mapping[str, Verified | str], console: Console) -> Non
             f"{verdict.missing:,}{unexplained}",
             f"{verdict.spurious:,}",
             f"{verdict.recall_overall:.4f}",
+            *(_corrected(verdict) for _ in corrected),
             met if verdict.measurements else "not measured",
         )
     console.print(table)
     for name, one in judged.items():
         if isinstance(one, str):
             _say(console, f"query {name} failed: {one}")
+        elif one.verdict.changed is not None:
+            for fault in one.verdict.changed.faults:
+                _say(console, f"query {name} broke the rules of changes: {fault}")
+
+
+def _corrected(verdict: Verdict) -> str:
+    """What the answer after corrections comes to."""
+    after = None if verdict.changed is None else verdict.changed.corrected
+    if after is None:
+        return "-"
+    wrong = f" ({after.missing_unexplained + after.spurious:,} wrong)" if not after.sound else ""
+    right = after.recall_overall if after.measure == "recall" else after.fulfilment(0)
+    return f"{1.0 if right is None else right:.4f}{wrong}"
 
 
 def runs_as_json(done: Mapping[str, QueryRan]) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from slackwater.core.batch import ROW, TS
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
-from slackwater.core.time import SECOND, format_duration
+from slackwater.core.time import SECOND, format_duration, readable
 from slackwater.language.bound import BoundQuery
 from slackwater.observe.report import Report, utc_text
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay, replay
-from slackwater.verify import JudgedInput, Verdict, check_rates_judged, judge
+from slackwater.verify import Changed, JudgedInput, Verdict, check_rates_judged, judge
 
 RECALLS = (0.9, 0.95, 0.99, 1.0)
 ERRORS = (0.0, 0.01, 0.05, 0.1)
@@ -38,6 +38,8 @@ class Verified:
     target: float | None
     period: int
     interval: int
+    on_arrival: bool = False
+    """Whether results may leave in any order."""
 
     def as_json(self) -> dict[str, Any]:
         levels = self.levels()
@@ -58,6 +60,7 @@ class Verified:
             "shards",
         )
         return {
+            "sound": self.verdict.sound,
             **self.verdict.to_json(),
             "fulfilment": {f"{x:g}": self.verdict.fulfilment(x) for x in levels},
             "target": self.target,
@@ -110,7 +113,7 @@ def judge_run(
     verdict = judge(
         query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
     )
-    return Verified(run.report(), verdict, target, period, interval)
+    return Verified(run.report(), verdict, target, period, interval, query.emit.on_arrival)
 
 
 def _in_force(run: RecordedRun) -> list[Resize]:
@@ -153,18 +156,15 @@ def _judged(run: RecordedRun, arrivals: Replay, position: int) -> JudgedInput:
 
 def show(verified: Verified, console: Console) -> None:
     """The verdict as a table, the measurements in one line each level."""
-    verdict = verified.verdict
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("results", f"{verdict.results:,}")
-    table.add_row("true_results", f"{verdict.true_results:,}")
-    explained = f"{verdict.missing_late:,} because of late tuples, {verdict.missing_unexplained:,} unexplained"
-    table.add_row("missing", f"{verdict.missing:,} ({explained})")
-    table.add_row("missing_unexplained", f"{verdict.missing_unexplained:,}")
-    table.add_row("spurious", f"{verdict.spurious:,}")
-    table.add_row("out_of_order", f"{verdict.out_of_order:,}")
-    if verdict.displaced:
-        table.add_row("displaced", f"{verdict.displaced:,} (there only because late tuples are not)")
-    table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
+    verdict, changed = verified.verdict, verified.verdict.changed
+    table = _plain_table()
+    if changed is None or changed.corrected is None:
+        _add_answer(table, verified)
+    else:
+        console.print(_two_answers(verdict, changed.corrected))
+        table.add_row("corrections", f"{changed.corrections:,}")
+    if changed is not None:
+        _add_changes(table, changed)
     own = verified.report.observation.quality
     if own is not None and own.share is not None:
         table.add_row("measured by itself", own_measure(own))
@@ -186,6 +186,63 @@ def show(verified: Verified, console: Console) -> None:
         met = verdict.fulfilment(level)
         mark = "  <- the target" if level == verified.target else ""
         console.print(f"Φ({what} {sign} {level:g}) = {met:.4f}{mark}")
+
+
+def _plain_table() -> Table:
+    return Table(show_header=False, box=None, pad_edge=False)
+
+
+def _add_answer(table: Table, verified: Verified) -> None:
+    """The answer, where there is one."""
+    verdict = verified.verdict
+    table.add_row("results", f"{verdict.results:,}")
+    table.add_row("true_results", f"{verdict.true_results:,}")
+    explained = f"{verdict.missing_late:,} because of late tuples, {verdict.missing_unexplained:,} unexplained"
+    table.add_row("missing", f"{verdict.missing:,} ({explained})")
+    table.add_row("missing_unexplained", f"{verdict.missing_unexplained:,}")
+    table.add_row("spurious", f"{verdict.spurious:,}")
+    table.add_row("out_of_order", "any order" if verified.on_arrival else f"{verdict.out_of_order:,}")
+    if verdict.displaced:
+        table.add_row("displaced", f"{verdict.displaced:,} (there only because late tuples are not)")
+    table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
+
+
+def _two_answers(first: Verdict, corrected: Verdict) -> Table:
+    """The first answer beside the one after corrections; what is late there came too late to be corrected."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for heading in ("first answer", "after corrections"):
+        table.add_column(heading, justify="right")
+    answers = (first, corrected)
+    counts = ("results", "true_results", "missing", "missing_late", "missing_unexplained", "spurious", "displaced")
+    for name in counts:
+        found = [getattr(one, name) for one in answers]
+        if name != "displaced" or any(found):
+            table.add_row(name, *(f"{count:,}" for count in found))
+    table.add_row("out_of_order", f"{first.out_of_order:,}", "any order")
+    table.add_row("recall_overall", *(f"{one.recall_overall:.6f}" for one in answers))
+    if first.measure == "error":
+        table.add_row("exact", *(_share(one.fulfilment(0)) for one in answers))
+    return table
+
+
+def _add_changes(table: Table, changed: Changed) -> None:
+    """What is said of rows of open windows, and of the rules that all changes keep."""
+    early = changed.early
+    if early is not None:
+        table.add_row("early rows", f"{early.rows:,} of {early.results:,} results")
+        for name, after in (("first row", early.first_after), (f"row within {early.near:g}", early.near_after)):
+            if after is not None and early.final_after is not None:
+                final = f"the final row {readable(early.final_after)}"
+                table.add_row(name, f"{readable(after)} after its window begins, {final} (medians)")
+        if early.covered is not None:
+            table.add_row("expected error", f"covers the truth in {_share(early.covered)} of the early rows")
+    for fault in changed.faults:
+        table.add_row("broken changes", str(fault))
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:

@@ -42,7 +42,7 @@ from slackwater.verify.row_truth import counts_rows
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Changed, Early, Trial, Verdict
 
-__all__ = ["JudgedInput", "Verdict", "check_rates_judged", "judge"]
+__all__ = ["Changed", "JudgedInput", "Verdict", "check_rates_judged", "judge"]
 
 
 def judge(
@@ -86,8 +86,8 @@ def _judge_changes(court: _Court, inputs: Sequence[JudgedInput], produced: Itera
         rows = split(connection, query, produced)
     corrected = early = None
     if emit.corrections:
-        waited = emit.correctable or query.options.max_behind
-        corrected = court.judge([one.as_if_waited_for(waited) for one in inputs], rows.corrected)
+        reach = emit.correctable or query.options.max_behind
+        corrected = court.judge([one.corrected_for(reach) for one in inputs], rows.corrected)
     if emit.kind == EARLY:
         assert isinstance(query, AggregateQuery), "nothing else has rows of open windows"
         early = court.look_at_early(query, inputs, rows.early)

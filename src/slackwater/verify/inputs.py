@@ -45,12 +45,14 @@ class JudgedInput:
 
     table: pa.Table
 
-    def as_if_waited_for(self, duration: int) -> JudgedInput:
-        """The same rows, had the watermark been so far behind where it was: fewer of them are late, and less so."""
+    def corrected_for(self, duration: int) -> JudgedInput:
+        """The same rows, had the watermark been so far behind: a row counts in a result that is at most so much older
+        than the watermark it met, so that fewer rows are late, and less so."""
         times, late = (column_of(self.table, name) for name in ("_ts", "_late"))
         met = pc.if_else(late, words(column_of(self.table, "_watermark"), Kind.INT), 0)
-        met = pc.subtract(met, duration)
-        changed = {"_late": pc.and_(late, pc.greater(met, words(times, Kind.INT))), "_watermark": met}
+        # What the watermark has just reached counts, where an ordinary late row misses it.
+        met = pc.subtract(met, duration + 1)
+        changed = {"_late": pc.and_(late, pc.greater_equal(met, words(times, Kind.INT))), "_watermark": met}
         table = self.table.drop_columns(list(changed))
         for name, values in changed.items():
             table = table.append_column(name, values)
