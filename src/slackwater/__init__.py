@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.operating.logging_events import log_events
     from slackwater.runtime.operating.metrics_server import MetricsServer, metrics
     from slackwater.runtime.request.step import Step
-    from slackwater.runtime.spark.api import aggregate, join, sql
+    from slackwater.runtime.spark.api import aggregate, changes, join, sql
     from slackwater.runtime.spark.batches import MicroBatch, SetBatch
     from slackwater.runtime.spark.kafka.sink import kafka_sink
     from slackwater.runtime.spark.kafka.source import kafka
@@ -61,7 +61,7 @@ _HOMES = {
     "slackwater.runtime.operating.live_view": ("LiveView", "live_view"),
     "slackwater.runtime.operating.logging_events": ("log_events",),
     "slackwater.runtime.operating.metrics_server": ("MetricsServer", "metrics"),
-    "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
+    "slackwater.runtime.spark.api": ("aggregate", "changes", "join", "sql"),
     "slackwater.runtime.spark.batches": ("MicroBatch", "SetBatch"),
     "slackwater.runtime.spark.kafka.sink": ("kafka_sink",),
     "slackwater.runtime.spark.kafka.source": ("kafka",),
@@ -101,6 +101,7 @@ __all__ = [
     "Step",
     "advise",
     "aggregate",
+    "changes",
     "complete",
     "delay",
     "explain",

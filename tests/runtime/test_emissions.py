@@ -10,6 +10,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.core.errors import QueryError, UsageError
+from tests.runtime.streams import Runtime
 from tests.runtime.test_query_sets import streams
 
 JOIN = "SELECT a.v, b.w FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k"
@@ -57,6 +58,36 @@ def test_corrections_complete_the_first_answer_and_both_are_measured(epochs: sw.
     assert corrected.report["latency_ms"] == in_order.report["latency_ms"], "the first answer waits as it did"
     shares = [one.report["measured_quality"]["measured"] for one in (in_order, corrected)]
     assert shares[0] == shares[1] == pytest.approx(in_order.results.num_rows / truth(tables))
+
+
+MANY = {
+    "keyed": JOIN,
+    "keyless, a band": "SELECT a.v, b.w FROM a [300 MS], b [300 MS] WHERE abs(a.v - b.v) < 3",
+    "keyless, nothing": "SELECT a.v, b.w FROM a [40 MS], b [40 MS] WHERE a.v > b.w",
+    "three": "SELECT a.v, c.w FROM a [1 SECOND], b [500 MS], c [1 SECOND] WHERE a.k = b.k AND b.k = c.k",
+    "a path": "SELECT a.v, b.w FROM a, b WHERE a.k = b.k PATH a -> b WITHIN 1 SECOND",
+    "a self-join": "SELECT x.v, y.w FROM a AS x [1 SECOND], a AS y [1 SECOND] WHERE x.k = y.k AND x.w < y.w",
+    "a selection": "SELECT v, w FROM a WHERE w > 20",
+}
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("name", MANY)
+def test_every_join_leaves_on_arrival_and_with_corrections_on_every_runtime(runtime: Runtime, name: str) -> None:
+    text, epoch = MANY[name], "500 ms"
+    tables = {name: table for name, table in streams(35, 1500).items() if f" {name} " in text.replace(",", " ")}
+    ran = [
+        runtime.run(f"{text} {emit} WITH DELAY 200 MS", tables, epoch)
+        for emit in ("", "EMIT ON ARRIVAL", "EMIT IN ORDER WITH CORRECTIONS")
+    ]
+    (whole,) = (runtime.run(f"{text} WITH DELAY 1 HOUR", tables, epoch).results,)
+    first, arrived, corrected = (Counter(map(str, one.results.select(whole.column_names).to_pylist())) for one in ran)
+    everything = Counter(map(str, whole.to_pylist()))
+    assert arrived == (everything if name == "a selection" else first)
+    assert not first - corrected
+    assert corrected == everything != first
+    assert ran[2].report["amended"] == everything.total() - first.total()
+    assert ran[0].report["late"] == ran[1].report["late"] == ran[2].report["late"]
 
 
 def test_corrections_end_where_it_is_said() -> None:

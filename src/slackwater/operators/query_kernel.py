@@ -211,6 +211,9 @@ class QueryKernel:
         for output in self._operator.process(run, self._ordered):
             if output.amends:
                 self._counts["amended"] += len(output.ts)
+                if self._operator.corrects_losses:
+                    for meter in self._meters:
+                        meter.amended(output.ts, run.watermark_at_arrival[output.by])
             else:
                 self._counts["results"] += output.results
                 for meter in self._meters:
@@ -348,7 +351,10 @@ class QueryKernel:
         )
 
     def _held(self) -> int:
-        return self.release.held if self.tells is None else self.release.state.waiting_told(self.tells)
+        # Where tuples pass at once, none is held, and what is kept of them has no words to tell copies by.
+        if self.tells is None or self.release.spec.at_once:
+            return self.release.held
+        return self.release.state.waiting_told(self.tells)
 
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where the controller knows."""
@@ -364,4 +370,7 @@ class QueryKernel:
 
     def _measured(self) -> MeasuredQuality | None:
         measured = (meter.measured() for meter in self._meters)
-        return next((quality for quality in measured if quality is not None), None)
+        found = next((quality for quality in measured if quality is not None), None)
+        if found is None or not self._operator.corrects_losses:
+            return found
+        return replace(found, corrected=float(self._counts["amended"]))

@@ -58,7 +58,29 @@ def sql(
 
     Batch DataFrames are complete, so their answer is.
     """
-    return _over(spark, query, streams, time, time_unit, shards, state, give)
+    return _over(spark, query, streams, time, time_unit, shards, state, give, changing=False)
+
+
+def changes(
+    spark: SparkSession,
+    query: str,
+    /,
+    *,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+    state: State = None,
+    **streams: DataFrame,
+) -> DataFrame:
+    """What a query changes, row by row, as `sw.sql` gives the rows of a query that changes nothing.
+
+        rows = sw.changes(spark, "SELECT ... EMIT IN ORDER WITH CORRECTIONS FOR 1 HOUR", o=orders, p=payments)
+
+    Two columns come behind those of the query: `_change` is insert, update or delete, and `_version` counts the changes
+    of one key from 0 on. The row with the highest version is true; one that is deleted is not there. A sink that does
+    this is `sw.upsert`.
+    """
+    return _over(spark, query, streams, time, time_unit, shards, state, "results", changing=True)  # type: ignore[return-value]
 
 
 def join(
@@ -70,6 +92,7 @@ def join(
     select: str = "*",
     quality: Quality | str | None = None,
     at_most: str | None = None,
+    emit: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
     state: State = None,
@@ -87,8 +110,9 @@ def join(
         )
 
     `within` is one duration, or one a stream. `quality` is a target such as `sw.recall(0.99)`, or its text, such as
-    "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `options` are
-    those of the language, such as `{"idle_timeout": "30 seconds", "clock_by": ["host", "channel"]}`.
+    "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `emit` is what
+    the language has behind EMIT, such as "ON ARRIVAL". `options` are those of the language, such as
+    `{"idle_timeout": "30 seconds", "clock_by": ["host", "channel"]}`.
     """
     if not isinstance(streams, Mapping):
         raise UsageError(
@@ -102,7 +126,8 @@ def join(
         f"{_quoted(name)} [RANGE {micros(size, 'within')} MICROSECONDS]" for name, size in sizes.items()
     )
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
-    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(capped(quality, at_most), options)}"  # noqa: S608
+    text = f"SELECT {select} FROM {sources} WHERE {where}"  # noqa: S608
+    text += _leaving(emit) + _waiting(capped(quality, at_most), options)
     return _over(_session_of(streams), text, streams, time, time_unit, shards, state, give)
 
 
@@ -117,6 +142,7 @@ def aggregate(
     where: str | None = None,
     quality: Quality | str | None = None,
     at_most: str | None = None,
+    emit: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
     state: State = None,
@@ -135,8 +161,8 @@ def aggregate(
             quality=sw.relative_error("1%"),
         )
 
-    `select` maps names of output columns to aggregate calls, `by` is a column or several. `quality`, `at_most` and
-    `options` are as for `join`.
+    `select` maps names of output columns to aggregate calls, `by` is a column or several. `quality`, `at_most`, `emit`
+    and `options` are as for `join`.
     """
     if not isinstance(select, Mapping):
         raise UsageError('name the aggregates: select={"total": "SUM(load)"}')
@@ -146,7 +172,7 @@ def aggregate(
     text = f"SELECT {items} FROM s [RANGE {micros(window, 'window')} MICROSECONDS{slides}]"  # noqa: S608
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
-    text += f" {_waiting(capped(quality, at_most), options)}"
+    text += _leaving(emit) + _waiting(capped(quality, at_most), options)
     return _over(_session_of({"stream": stream}), text, {"s": stream}, time, time_unit, shards, state, give)
 
 
@@ -159,10 +185,22 @@ def _over(
     shards: int | None,
     state: State,
     give: Give,
+    changing: bool | None = None,
 ) -> DataFrame | Outputs:
+    """A query over streams; where it is said whether its rows change what has left, another one is refused."""
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
     _, plan = planned_over(query, streams, time, time_unit, stacklevel=3)
+    if changing is False and plan.emit.changes and give == "results":
+        raise UsageError(
+            f"rows of EMIT {plan.emit} change what has left: slackwater.changes(spark, query, ...) gives them as a"
+            " DataFrame with _change and _version, and slackwater.upsert(...) applies them"
+        )
+    if changing and not plan.emit.changes:
+        raise UsageError(
+            "rows of this query change nothing; slackwater.sql gives them, or write EMIT IN ORDER WITH CORRECTIONS, or"
+            " EMIT EARLY"
+        )
     one = alone(spark, plan, query, read_by(plan, streams), time, time_unit, shards, state)
     watch_rejections(spark)
     if give == "outputs":
@@ -188,6 +226,10 @@ def _session_of(streams: Mapping[str, Any]) -> SparkSession:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _leaving(emit: str | None) -> str:
+    return " " if emit is None else f" EMIT {emit} "
 
 
 def _waiting(quality: Quality | None, options: Mapping[str, object] | None) -> str:

@@ -188,9 +188,19 @@ def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Writer
     for what, one in wanted.items():
         if what not in KINDS:
             raise UsageError(f"query {name}: there is no output {what}; there are {', '.join(KINDS)}")
-        writers[what] = writer_of(one, label_of(what, name))
-        columns = output_schema.result_schema(plan).names if what == "results" else []
-        writers[what].check(columns, label_of(what, name))
+        label = label_of(what, name)
+        writers[what] = writer_of(one, label)
+        columns = []
+        if what == "results":
+            columns = output_schema.result_schema(plan).names
+            writers[what] = writers[what].with_key(plan.change_key if plan.emit.changes else None)
+            if plan.emit.changes and not writers[what].takes_changes:
+                raise UsageError(
+                    f"{label}: rows of EMIT {plan.emit} change what has left, and this sink only appends; name a table"
+                    " that is kept up to date, as in slackwater.upsert('delta', 'folder'), or a function; slackwater"
+                    ".changes(...) gives the changes as a DataFrame"
+                )
+        writers[what].check(columns, label)
     return writers
 
 
