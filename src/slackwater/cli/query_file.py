@@ -283,8 +283,7 @@ def runs_as_json(done: Mapping[str, QueryRan]) -> dict[str, Any]:
 def verdicts_as_json(judged: Mapping[str, Verified | str]) -> dict[str, Any]:
     """What `verify --json` prints of a file."""
     queries = {
-        name: {"sound": False, "error": one} if isinstance(one, str) else {"sound": is_sound(one), **one.as_json()}
-        for name, one in judged.items()
+        name: {"sound": False, "error": one} if isinstance(one, str) else one.as_json() for name, one in judged.items()
     }
     return {"sound": all(map(is_sound, judged.values())), "queries": queries}
 

@@ -161,8 +161,7 @@ def show(verified: Verified, console: Console) -> None:
     if changed is None or changed.corrected is None:
         _add_answer(table, verified)
     else:
-        console.print(_two_answers(verdict, changed.corrected))
-        table.add_row("corrections", f"{changed.corrections:,}")
+        console.print(_two_answers(verdict, changed.corrected, changed.corrections))
     if changed is not None:
         _add_changes(table, changed)
     own = verified.report.observation.quality
@@ -207,12 +206,13 @@ def _add_answer(table: Table, verified: Verified) -> None:
     table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
 
 
-def _two_answers(first: Verdict, corrected: Verdict) -> Table:
-    """The first answer beside the one after corrections; what is late there came too late to be corrected."""
+def _two_answers(first: Verdict, corrected: Verdict, corrections: int) -> Table:
+    """The first answer beside the one after corrections; what is missing there came too late to be corrected."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for heading in ("first answer", "after corrections"):
         table.add_column(heading, justify="right")
+    table.add_row("corrections", "", f"{corrections:,}")
     answers = (first, corrected)
     counts = ("results", "true_results", "missing", "missing_late", "missing_unexplained", "spurious", "displaced")
     for name in counts:
