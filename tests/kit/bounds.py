@@ -73,7 +73,7 @@ class Bound:
         if isinstance(spec, StreamUnion):
             return 0
         if isinstance(spec, Changing):
-            made_by, behind = spec.made_by, watermark_before - spec.correctable
+            made_by, behind = spec.made_by, watermark_before - spec.reaches
             values = 2 if any(aggregate.holistic for aggregate in made_by.aggregates) else 1
             windows = made_by.range // made_by.grid.slide + 1
             since = self._since(0, behind - made_by.range - made_by.grid.slide - 1)

@@ -99,11 +99,12 @@ def _landmarks() -> Iterator[Example]:
 
 
 def _changing() -> Iterator[Example]:
-    """Windows that are corrected."""
+    """Windows that are corrected, and rows of open ones."""
     counts = (AggregateSpec("COUNT"), AggregateSpec("SUM", L))
     yield Example("tumbling by key, corrected", Changing(WindowAggregate(10, None, (K,), counts, ROWS), correctable=15))
     wanted = _having("", 9, 3, (K,), AggregateSpec("COUNT"), AggregateSpec("MEDIAN", V, Kind.FLOAT)).spec
     yield Example("wanted groups, corrected", Changing(wanted, correctable=6))
+    yield Example("wanted groups, early", Changing(wanted, every=4))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:

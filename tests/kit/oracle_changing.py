@@ -21,7 +21,7 @@ from tests.kit.words import decode
 
 def oracle_corrected(spec: Changing, released: Iterable[Released]) -> Answer:
     """The table in the end: a tuple counts in every window that could still be corrected when it came."""
-    waited = (replace(step, met=step.met - spec.correctable - 1) for step in released)
+    waited = (replace(step, met=step.met - spec.reaches - 1) for step in released)
     return oracle_aggregate_processing(spec.made_by, waited)
 
 

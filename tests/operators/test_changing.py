@@ -14,9 +14,10 @@ from tests.effort import tried
 from tests.kit import laws
 from tests.kit.drive import Outcome, assert_same, drive, expected, feed, pipeline_of, results_of, truth
 from tests.kit.examples import EXAMPLES, KINDS
+from tests.kit.oracle_aggregate import oracle_aggregate_processing
 from tests.kit.oracle_changing import Table, oracle_corrected
 from tests.kit.oracles import SlackRule, cuts_by_count, cuts_by_span, oracle_epoch_release, oracle_tuple_release
-from tests.kit.traces import cuttings, pieces, seeded_trace, traces
+from tests.kit.traces import cuttings, largest_delay_of, pieces, seeded_trace, traces
 
 FOR_EVER = 10**9
 AGGREGATES = [one for one in EXAMPLES if type(one.spec) is WindowAggregate]
@@ -103,3 +104,47 @@ def test_what_comes_too_late_for_a_window_is_no_part_of_it_when_it_is_corrected(
         outcome = drive(pipeline_of(spec)(FixedSlack(0), epochs), [batch])
         table = Table(aggregate).apply(outcome.emissions).answer
         assert (table[0, ()], table[2, ()]) == ((2,), (2,))
+
+
+@each_aggregate
+@few
+@given(data=st.data())
+def test_rows_of_open_windows_are_what_has_arrived_and_final_rows_are_those_of_the_plain_query(example, data):
+    batch, every = data.draw(traces(1, KINDS, most=60)), data.draw(st.sampled_from([1, 5]))
+    spec = Changing(example.spec, data.draw(st.sampled_from([None, 2, FOR_EVER])), every)
+    epochs, cuts, slack = data.draw(EPOCHS), data.draw(cuttings(len(batch))), data.draw(SLACKS)
+    make, steps = pipeline_of(spec)(controller(slack), epochs), released(batch, epochs, cuts, slack)
+    plain = drive(pipeline_of(example.spec)(controller(slack), epochs), pieces(batch, cuts))
+    outcome = drive(make, pieces(batch, cuts))
+    final = [one for one in outcome.emissions if not one.amends]
+    assert_same(results_of(spec, outcome.emissions), results_of(example.spec, plain.emissions))
+    assert outcome.timestamps == plain.timestamps
+    assert clocks_of(final) == clocks_of(plain.emissions), "a final row left at another moment"
+    assert sorted(outcome.late_rows) == sorted(plain.late_rows)
+    corrected = (
+        oracle_aggregate_processing(example.spec, steps) if spec.correctable is None else oracle_corrected(spec, steps)
+    )
+    assert_same(Table(example.spec).apply(outcome.emissions).answer, corrected)
+
+
+def clocks_of(emissions):
+    return [clock for one in emissions for clock in one.clock.tolist()]
+
+
+@each_aggregate
+@few
+@given(data=st.data())
+def test_rows_leave_early_when_the_clock_has_passed_a_multiple_of_the_period(example, data):
+    """Tuple by tuple, with all the slack that is needed: then a row is of all that has come, and none is late."""
+    batch, every = data.draw(traces(1, KINDS, most=40)), data.draw(st.sampled_from([1, 4]))
+    slack = largest_delay_of(batch)
+    spec = Changing(example.spec, None, every)
+    pipeline, table = pipeline_of(spec)(FixedSlack(slack), Epochs(each_tuple=True)), Table(example.spec)
+    passed = None
+    for at, part in enumerate(pieces(batch, list(range(1, len(batch) + 1))), 1):
+        pipeline.absorb(part)
+        table.apply(pipeline.advance())
+        clock = int(batch.ts[:at].max())
+        if passed is not None and clock // every > passed:
+            assert_same(table.answer, truth(example.spec, batch.take(slice(at))))
+        passed = clock // every

@@ -1,10 +1,13 @@
-"""An aggregate that changes what it has emitted: what late tuples would have changed of closed windows follows.
+"""An aggregate that changes what it has emitted: rows of open windows leave early, those of closed ones are corrected.
+
+A row of an open window is what its tuples come to so far. It leaves each time the largest clock has passed a multiple
+of a period, if it is not what has left last; when its window closes, the final row follows.
 
 A late tuple counts in every window that is still open when it comes; of those that are closed, the ones that end at
 most `correctable` before the watermark that it meets are computed again, with all tuples that are kept, and what has
 changed leaves at the end of the run.
 
-Invariant: first answers are those of the aggregate alone. Together with the changes they are its answer over every
+Invariant: final rows are those of the aggregate alone. Together with the changes they are its answer over every
 tuple that came while its window could still be corrected, however runs are cut; per window and group versions are 0, 1
 and so on.
 """
@@ -18,30 +21,47 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
+from slackwater.core.emitting import DELETE
 from slackwater.core.jit import in_place
 from slackwater.core.quality import Quality
 from slackwater.core.state import StateUpdate, by_part, under
 from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.release.release import Release
 from slackwater.operators.aggregate.emitted_rows import EMITTED, Changes, EmittedRows
-from slackwater.operators.aggregate.kept_panes import KeptPanes
+from slackwater.operators.aggregate.kept_panes import KeptPanes, open_rows
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
-from slackwater.operators.aggregate.panes import Panes
+from slackwater.operators.aggregate.panes import Panes, first_open
+from slackwater.operators.aggregate.ticks import TICKS, Ticks
 from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, WithoutKey
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
+from slackwater.operators.stages import Stages
 from slackwater.operators.state_size import RESULTS, WindowContents
 
-FIRST, KEPT = "first", "kept"
-"""The parts of its state, beside EMITTED."""
+PARTS = "first", "kept"
+"""The parts of its state that have panes."""
 
 
 @dataclass(frozen=True)
 class Changing(OperatorSpec):
-    """Spec: the aggregate, and how far behind the watermark its windows are corrected."""
+    """Spec: the aggregate, and how its rows change."""
 
     made_by: WindowAggregate
-    correctable: int
+    correctable: int | None = None
+    """How far behind the watermark windows are corrected; None: not at all."""
+    every: int | None = None
+    """How often rows of open windows leave; None: not at all."""
+
+    @property
+    def reaches(self) -> int:
+        """For how much longer than until it closes a window may change; -1: a closed one does not."""
+        return -1 if self.correctable is None else self.correctable
+
+    @property
+    def at_once(self) -> bool:
+        # Rows of open windows are of all tuples that have arrived.
+        return self.every is not None
 
     @property
     def rows(self) -> int:
@@ -66,8 +86,12 @@ class Changing(OperatorSpec):
 
     @property
     def state_identity(self) -> object:
-        # For how much longer panes are kept may change.
-        return {"made_by": self.made_by.state_identity, "changes": True}
+        # For how much longer panes are kept may change, and how often rows leave.
+        return {
+            "made_by": self.made_by.state_identity,
+            "corrected": self.correctable is not None,
+            "early": self.every is not None,
+        }
 
     def learning_key(self, quality: Quality) -> str:
         return self.made_by.learning_key(quality)
@@ -137,25 +161,54 @@ class ChangingAggregate(Operator):
         # Which rows are wanted is asked here, where a row that is wanted no more is a change.
         aggregate = replace(spec.made_by, having=None)
         self._first = AggregateOperator(aggregate, context.texts)
-        self._panes = KeptPanes(aggregate, context.texts)
+        self._panes = None if spec.correctable is None else KeptPanes(aggregate, context.texts)
         having = spec.made_by.having
         self._having = None if having is None else having.compiled(context)
         self._keys = len(aggregate.keys)
         self._rows = EmittedRows(self._keys, len(aggregate.aggregates))
+        self._ticks = None if spec.every is None else Ticks(spec.every)
+
+    def attach(self, release: Release) -> Stages:
+        if self._ticks is not None:
+            self._ticks.follow(release)
+        return super().attach(release)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """Take in a run; yield the windows it closes, and then what its late tuples change of those that are closed."""
+        """Take in a run; yield the windows it closes, what its late tuples change of closed ones, and rows of open ones
+        where they are due."""
+        if self._ticks is None:
+            yield from self._take(run, ordered)
+            return
+        for piece in self._ticks.pieces(run):
+            for made in self._take(piece.run, ordered):
+                yield piece.in_run(made)
+            if piece.is_due:
+                for made in self._so_far():
+                    yield piece.at_its_end(made)
+
+    def _take(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         for made in self._first.process(run, ordered):
             yield from self._answered(made)
-        yield from self._corrected(run)
+        if self._panes is not None:
+            yield from self._corrected(run, self._panes)
         self._forget(run.watermark)
 
     def _answered(self, made: Output) -> Iterator[Output]:
-        """Closed windows, whose rows leave for the first time."""
-        kept = self._wanted(made)
-        changes = self._rows.take(*self._lines(made), kept, final=True)
-        if len(changes.lines):
-            yield self._leaving(made, changes)
+        """Closed windows, whose final rows leave; and rows that have left early and are not wanted in the end."""
+        changes = self._rows.take(*self._lines(made), self._wanted(made), final=True)
+        gone = changes.change == DELETE
+        if not gone.all():
+            yield self._leaving(made, changes.only(~gone))
+        if gone.any():
+            yield replace(self._leaving(made, changes.only(gone)), amends=True)
+
+    def _so_far(self) -> Iterator[Output]:
+        """Rows of open windows that have changed since they left."""
+        for made in open_rows(self._first):
+            now = replace(made, at_watermark=False, amends=True)
+            changes = self._rows.take(*self._lines(now), self._wanted(now))
+            if len(changes.lines):
+                yield self._leaving(now, changes)
 
     def _lines(self, made: Output) -> tuple[Words, Words, Words]:
         """The windows of lines, their keys, and their values."""
@@ -172,30 +225,29 @@ class ChangingAggregate(Operator):
         columns = (*leaving.columns[: 2 + self._keys], *changes.values.T)
         return replace(leaving, columns=columns, change=changes.change, version=changes.version)
 
-    def _corrected(self, run: OrderedBatch) -> Iterator[Output]:
+    def _corrected(self, run: OrderedBatch, panes: KeptPanes) -> Iterator[Output]:
         """What late tuples change of closed windows."""
         late = run.late
         in_time = np.flatnonzero(~late)
-        self._panes.keep(run.words if len(in_time) == len(run) else run.words[:, in_time])
+        panes.keep(run.words if len(in_time) == len(run) else run.words[:, in_time])
         places = np.flatnonzero(late)
         if not len(places):
             return
         grid = self.spec.made_by.grid
         ts, watermark = run.ts[places], run.watermark_at_arrival[places]
         with_it = first_open_at(grid, ts), ts // grid.slide
-        since = first_open_at(grid, watermark - self.spec.correctable - 1)
+        since = first_open_at(grid, watermark - self.spec.reaches - 1)
         missed = Late(places, np.maximum(with_it[0], since), np.minimum(with_it[1], first_open_at(grid, watermark) - 1))
         first = np.where(missed.first <= missed.last, missed.first, NOWHERE)
         begin = 0
         while begin < len(places):
             end = end_of_piece(with_it[0], since, first, begin)
-            yield from self._changed_by(run, missed.among(slice(begin, end)))
+            yield from self._changed_by(run, missed.among(slice(begin, end)), panes)
             begin = end
 
-    def _changed_by(self, run: OrderedBatch, late: Late) -> Iterator[Output]:
+    def _changed_by(self, run: OrderedBatch, late: Late, panes: KeptPanes) -> Iterator[Output]:
         """What these late tuples change, all of which may be kept."""
-        panes, rows = self._panes, self._rows
-        words = run.words[:, late.places]
+        rows, words = self._rows, run.words[:, late.places]
         panes.keep(words)
         missing = late.first <= late.last
         if not missing.any():
@@ -215,14 +267,19 @@ class ChangingAggregate(Operator):
 
     def _forget(self, watermark: int) -> None:
         """Windows that are not corrected any more once the watermark stands here."""
-        grid = self.spec.made_by.grid
-        before = (watermark - self.spec.correctable - 1 - grid.range) // grid.slide + 1
-        self._panes.forget(before)
+        before = first_open(self.spec.made_by.grid, watermark - self.spec.reaches - 1)
+        if self._panes is not None:
+            self._panes.forget(before)
         self._rows.forget(before)
 
     def combine_panes(self, partials: Words) -> None:
-        self._first.combine_panes(partials)
-        self._panes.combine_panes(partials)
+        for one in self._both:
+            one.combine_panes(partials)
+
+    @property
+    def _both(self) -> list[AggregateOperator]:
+        """What has panes."""
+        return [self._first] if self._panes is None else [self._first, self._panes]
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         return self._first.answers_for(bound)
@@ -230,22 +287,28 @@ class ChangingAggregate(Operator):
     @property
     def state_rows(self) -> int:
         """Partial aggregates and values of open windows, of those that may change, and the rows that have left."""
-        return self._first.state_rows + self._panes.state_rows + len(self._rows)
+        return sum(one.state_rows for one in self._both) + len(self._rows)
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         """What the window holds, with what is kept of closed ones; and the rows that have left."""
-        own = [one for each in (self._first, self._panes) for one in each.window_contents(watermark)]
+        own = [one for each in self._both for one in each.window_contents(watermark)]
         yield WindowContents(0, sum(one.tuples for one in own), sum(one.words for one in own))
         yield WindowContents(RESULTS, len(self._rows), self._rows.words)
 
     def snapshot_delta(self) -> list[StateUpdate]:
-        entries = [*under(FIRST, self._first.snapshot_delta()), *under(KEPT, self._panes.snapshot_delta())]
+        entries = [
+            one for part, each in zip(PARTS, self._both, strict=False) for one in under(part, each.snapshot_delta())
+        ]
+        if self._ticks is not None:
+            entries += self._ticks.snapshot_delta()
         return [*entries, *self._rows.snapshot_delta()]
 
     def restore(self, entries: list[StateUpdate]) -> None:
         parts = by_part(entries)
-        self._first.restore(parts[FIRST])
-        self._panes.restore(parts[KEPT])
+        for part, each in zip(PARTS, self._both, strict=False):
+            each.restore(parts[part])
+        if self._ticks is not None:
+            self._ticks.restore(parts[TICKS])
         self._rows.restore(parts[EMITTED])
 
 

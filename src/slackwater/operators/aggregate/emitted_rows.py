@@ -57,6 +57,10 @@ class Changes(NamedTuple):
     change: Words
     version: Words
 
+    def only(self, which: Flags) -> Changes:
+        """Some of them."""
+        return Changes(*(column[which] for column in self))
+
 
 @inner
 def bucket_of(rows: Rows, window: int, keys: Words, i: int) -> int:

@@ -1,8 +1,8 @@
-"""The panes of windows that may be computed again, and the rows of some of these windows as they are now.
+"""Windows that are closed more than once: those that may be corrected, and those that are still open.
 
-Invariant: a window that is computed again is what the aggregate would have made of all tuples that are kept of it: its
-panes are copied into an operator of its own, which closes them. A pane is kept until no window that it is part of may
-change any more.
+Invariant: a window that is computed once more is what the aggregate would have made of all tuples that are kept of it:
+its panes are copied into an operator of its own, which closes them. A pane is kept until no window that it is part of
+may change any more.
 """
 
 from __future__ import annotations
@@ -124,20 +124,26 @@ class KeptPanes(AggregateOperator):
         again = np.concatenate([[False], groups[1:] == groups[:-1]])
         found = np.empty(int(np.where(again, np.minimum(steps, most), most).sum()), np.int64)
         n, values = find_partials(t.now, grid, windows, groups, found)
-        yield from self._closing(found[:n], values, int(windows.min()), window_end(grid, int(windows.max())))
-
-    def _closing(self, found: Words, values: int, first: int, watermark: int) -> Iterator[Output]:
-        """The rows of windows from the first on that end at the watermark or before, made of these partials."""
-        closing = AggregateOperator(self.spec, self._texts)
-        closing.begin_at(first)
-        t, to, width = self._tables.now, closing._tables, len(self.spec.keys)
-        keys = np.ascontiguousarray(self.keys(t.partials[found, st.GROUP]).T)
-        to.reserve(max(len(found), values))
-        copy_partials(t, to.now, found, keys, np.arange(width))
-        yield from closing.process(nothing_until(self.spec.rows, watermark), False)
+        return closed_again(self, found[:n], values, int(windows.min()), window_end(grid, int(windows.max())))
 
 
-def nothing_until(rows: int, watermark: int = AFTER_ALL) -> OrderedBatch:
-    """A run without tuples that ends at this watermark."""
+def open_rows(of: AggregateOperator) -> Iterator[Output]:
+    """The rows of all windows that are still open and have tuples, as they are now."""
+    pane, scalars = of.tables.now.partials[:, st.PANE], of.tables.scalars
+    first = int(scalars[st.NEXT])
+    found = np.flatnonzero((pane != st.NO_PANE) & (pane >= first_pane(of.spec.grid, first)))
+    if len(found):
+        yield from closed_again(of, found, int(scalars[st.VALUES_KEPT]), first, AFTER_ALL)
+
+
+def closed_again(of: AggregateOperator, found: Words, values: int, first: int, watermark: int) -> Iterator[Output]:
+    """The rows of windows from the first on that end at the watermark or before, made of these partials."""
+    closing = of.another()
+    closing.begin_at(first)
+    t, to, keys = of.tables.now, closing.tables, len(of.spec.keys)
+    of_groups = t.groups[t.partials[found, st.GROUP], st.KEY : st.KEY + keys]
+    to.reserve(max(len(found), values))
+    copy_partials(t, to.now, found, np.ascontiguousarray(of_groups.T), np.arange(keys))
     nothing = np.zeros(0, np.int64)
-    return OrderedBatch(OrderedTuples.of(nothing, np.zeros((rows, 0), np.int64), nothing), watermark, 0, 0)
+    tuples = OrderedTuples.of(nothing, np.zeros((of.spec.rows, 0), np.int64), nothing)
+    yield from closing.process(OrderedBatch(tuples, watermark, 0, 0), False)

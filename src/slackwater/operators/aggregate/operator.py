@@ -254,6 +254,15 @@ class AggregateOperator(_Answering):
         noted = self._answers
         near, bound = (0, 0.0) if noted is None else (NEAR_COLUMNS * t.quantiles, noted.bound)
         begin, status, capacity = 0, -1, 1024
+    @property
+    def tables(self) -> GrowingTables:
+        """Its panes, partials and groups."""
+        return self._tables
+
+    def another(self) -> AggregateOperator:
+        """One of the same spec that has taken in nothing."""
+        return AggregateOperator(self.spec, self._texts)
+
         while status != CLOSED_ALL:
             # Space for all at once would be space for as many partials as there are tuples.
             stop = min(len(run), begin + AT_ONCE)
