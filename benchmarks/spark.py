@@ -135,6 +135,11 @@ RACES = (
         (100_000,), 0.4e6,
     ),
     Race(
+        "J2A", "the same, each result on arrival", 1_200_000, 400_000, pairs_on_disk,
+        "SELECT a.key, a.v AS av, b.v AS bv " + PAIR.format("a.key = b.key") + " EMIT ON ARRIVAL", native_join,
+        (200_000, 400_000), (100_000,), 0.4e6,
+    ),
+    Race(
         "T2", "distance join within 5 m and 5 s", 396_000, 66_000, places_on_disk,
         "SELECT a.v AS av, b.v AS bv " + PAIR.format("dist(a.x, a.y, b.x, b.y) < 5"), native_distance,
         (66_000, 132_000), (66_000,), 0.1e6,
