@@ -18,11 +18,11 @@ NOON = 1_700_000_000_000_000
 """An event time, in microseconds."""
 QUALITY = MeasuredQuality(
     "results", 0.95, good=9215.0, bad=285.0, unsure=200.0, estimated=9215 / 0.9617 - 9500, periods=100, met=99,
-    latest_good=958.0, latest_bad=42.0,
+    latest_good=958.0, latest_bad=42.0, expected=38.0, corrected=250.0,
 )  # fmt: skip
 SEEN = Observation(
     clocks=(NOON, NOON - 1_500_000), slack=2_380_000, watermark=NOON - 3_000_000, tuples=9_000, in_time=8_000, late=120,
-    filtered=300, ahead=2, held=578, state_rows=622, results=95_000, epochs=12, quality=QUALITY,
+    filtered=300, ahead=2, held=578, state_rows=622, results=95_000, amended=250, epochs=12, quality=QUALITY,
     memory=Memory(Resident(622, 622, 96_000)), outlook=Outlook(600_000_000, False, 100, 0, 2_400_000, 0.999),
 )  # fmt: skip
 KNOWN = QueryProgress(
@@ -32,6 +32,8 @@ KNOWN = QueryProgress(
     seconds=0.25,
     rows_per_second=40_000.0,
     target="RECALL 0.95 OVER 1 min",
+    emit="IN ORDER WITH CORRECTIONS",
+    amends="corrections",
     observed=SEEN,
     streams={
         "a": StreamProgress(NOON, 5_000, {"ahead": 2}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slackwater.core.emitting import ON_ARRIVAL
 from slackwater.core.measured import RESULTS, MeasuredQuality
 from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.report import utc_text
@@ -21,6 +22,8 @@ def own_measure(seen: MeasuredQuality) -> str:
     asked for 0.9, measured 0.9 (0.75 to 1: 1 late tuple is counted by estimate)
     >>> print(own_measure(MeasuredQuality("windows", 0.9, good=90.0, bad=10.0, doubtful=4.0, exact=False)))
     asked for 0.9, measured 0.9 (0.9 to 0.94: of 4 windows it is not known whether they are off)
+    >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, bad=10.0, corrected=9.0)))
+    asked for 0.9, measured 0.9, 0.99 with corrections
     """
     if seen.share is None or seen.low is None or seen.high is None:
         return f"asked for {seen.target:g}, nothing measured yet"
@@ -30,6 +33,8 @@ def own_measure(seen: MeasuredQuality) -> str:
         text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} {how})"
     elif seen.doubtful:
         text += f" ({seen.low:.4g} to {seen.high:.4g}: of {_windows(seen.doubtful)} off)"
+    if seen.corrected is not None and seen.share_corrected is not None:
+        text += f", {seen.share_corrected:.4g} with corrections"
     if seen.of == RESULTS and seen.periods:
         text += f"; {seen.met:,} of {seen.periods:,} periods met the target"
     if seen.provisional_from is not None:
@@ -72,6 +77,9 @@ def waited_for(report: Mapping[str, Any]) -> str:
     '300 ms slack, 3.6 s next tuple, 0 s epoch'
     """
     causes, slowest = report["latency_by_cause_ms"], report["slowest_stream"]
+    if report.get("emit") == ON_ARRIVAL:
+        behind, epoch = (readable(causes[name] * MILLISECOND) for name in ("slowest_stream", "epoch"))
+        return f"{behind} last member, {epoch} epoch"
     stream = "next tuple"
     if slowest is not None:
         stream = f"slowest stream ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"

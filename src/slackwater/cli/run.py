@@ -17,7 +17,7 @@ from slackwater.core.engines import computed_by
 from slackwater.core.errors import UsageError
 from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
-from slackwater.observe.report_view import latency_in_words, slack_in_words
+from slackwater.observe.report_view import latency_in_words, slack_of
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sinks.folder import OutputFolder
 from slackwater.sources.replay import replay
@@ -79,9 +79,11 @@ MOSTLY_LATE = (
 def show(report: Report, out: Path, console: Console) -> None:
     """The report as a short table."""
     content = report.as_json()
-    slack, latency = content["slack_ms"], content["latency_ms"]
+    latency = content["latency_ms"]
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("results", f"{content['results']:,}")
+    if report.emit.amends is not None:
+        table.add_row(report.emit.amends, f"{content['amended']:,}")
     table.add_row(
         "tuples",
         f"{content['tuples']:,}: {content['in_time']:,} in time, {content['late']:,} late, "
@@ -96,7 +98,7 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("", str(wrong))
     if report.mostly_late:
         table.add_row("", MOSTLY_LATE)
-    table.add_row("slack", slack_in_words(slack))
+    table.add_row(*slack_of(content))
     if latency["avg"] is not None:
         table.add_row("latency", latency_in_words(latency))
         table.add_row("by cause", waited_for(content))

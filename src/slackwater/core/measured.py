@@ -3,7 +3,7 @@
 Invariant: `good` and `bad` are exact for everything whose losses are known. What came too late for that is counted in
 `unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate,
 and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts
-do not have yet may still come.
+do not have yet may still come. All of this is about the first answer; what followed it is in `corrected`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class MeasuredQuality(Value):
     """Why it is not longer: 'stated'; 'delays', nearly no late tuple has needed more; 'memory'; 'all': it is all."""
     doubtful: float = 0.0
     """Windows among `bad` that may be within the bound, as far as is known."""
+    expected: float | None = None
+    """How many more corrections late tuples will probably bring; None where that is not known."""
+    corrected: float | None = None
+    """Lost results that have been emitted since, as corrections; None where nothing is corrected."""
 
     def __add__(self, other: Self) -> Self:
         """
@@ -80,6 +84,19 @@ class MeasuredQuality(Value):
     def share(self) -> float | None:
         """The measured recall, or the measured share of windows within the bound; None before there is any."""
         return _share(self.good, self.good + self.bad + self.estimated)
+
+    @property
+    def share_corrected(self) -> float | None:
+        """The measured share once corrections are applied; None where there are none, and before there is any.
+
+        >>> MeasuredQuality("results", 0.9, good=90.0, bad=8.0, estimated=2.0, corrected=8.0).share_corrected
+        0.98
+        """
+        if self.corrected is None:
+            return None
+        # What was emitted was lost before, whatever was known of it.
+        lost = max(self.bad + self.estimated, self.corrected)
+        return _share(self.good + self.corrected, self.good + lost)
 
     @property
     def low(self) -> float | None:
@@ -136,6 +153,9 @@ class MeasuredQuality(Value):
             reported |= {"retained_by": self.retained_by}
         else:
             reported |= {"by": "value" if self.exact else "coverage"}
+        if self.corrected is not None:
+            reported |= {"corrected": self.corrected, "after_corrections": self.share_corrected}
+            reported |= {"corrections_expected": self.expected}
         return reported | {"provisional_from": self.provisional_from}
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import Floats, Words
@@ -32,6 +33,9 @@ class QualityMeter:
     def emitted(self, ts: Words, weight: Words | None, by: Words) -> None:
         """Lines that leave: their timestamps, how many results each stands for (None: one), and the place in the run
         of the tuple that caused each."""
+
+    def amended(self, ts: Words, watermark: Words) -> None:
+        """Results that were lost and leave as corrections: their timestamps, and the watermark each met."""
 
     def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
         """A run that the operator has processed, and the raw tuples that turned out in time or late with it."""
@@ -148,6 +152,26 @@ class AnswerLog:
         return noted
 
 
+class Scaling:
+    """How an operator scales the answers of windows that close now, as the controller of its query has learned.
+
+    The truth by the estimate lies between `low` and `high` times its spread beside 1; the spread is a part that grows
+    less with the tuples that an answer is made of, and a part that does not.
+    """
+
+    def __init__(self, aggregates: int) -> None:
+        self.factor = 1.0
+        """What a count or a sum is multiplied by."""
+        self.terms = np.full((aggregates, 4), np.nan)
+        """By aggregate: both ends of the interval, in spreads, and the two parts of the squared spread. NaN: unknown."""
+
+    def interval(self, aggregate: int, tuples: Words) -> tuple[Floats, Floats, bool]:
+        """By line: between what the truth lies, in estimates; and whether that is known."""
+        low, high, falling, lasting = self.terms[aggregate].tolist()
+        spread = np.sqrt(falling / np.maximum(tuples, 1) + lasting)
+        return 1.0 + low * spread, 1.0 + high * spread, low == low
+
+
 class Measurable(Protocol):
     """What a controller may ask of the operator of its query."""
 
@@ -160,6 +184,10 @@ class Measurable(Protocol):
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         """A log of the answers that sums do not tell of, for a bound on their error; None where there are none."""
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How its answers are scaled; None where they have no estimates beside them."""
 
     @property
     def several_nodes(self) -> bool:

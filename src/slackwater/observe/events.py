@@ -96,8 +96,10 @@ def _changes(before: QueryProgress | None, after: QueryProgress, resumed: bool) 
     if after.failure is not None and (before is None or before.failure is None):
         yield event("failed", f"the query has failed: {after.failure}", logging.ERROR, failure=after.failure)
     elif after.ended and not (before is not None and before.ended) and after.failure is None:
-        said = f"the query has ended with {after.results:,} results; {after.late:,} tuples were late"
-        yield event("ended", said, results=after.results, late=after.late, in_time=after.in_time)
+        amended = {} if after.amends is None else {"amended": after.amended}
+        rows = f"{after.results:,} results" + (f", {after.amended:,} {after.amends}" if amended else "")
+        said = f"the query has ended with {rows}; {after.late:,} tuples were late"
+        yield event("ended", said, results=after.results, late=after.late, in_time=after.in_time, **amended)
 
 
 def _begun_anew(before: QueryProgress, after: QueryProgress) -> bool:

@@ -137,7 +137,11 @@ METRICS: tuple[Told, ...] = (
         "slackwater_processing_rows_per_second", GAUGE, "Rows taken in a second of work: how fast the query could be.",
         lambda m: m.rows_per_second,
     ),
-    _one("slackwater_slack_seconds", GAUGE, "How long tuples are held back now.", lambda m: _seconds(m.slack)),
+    _one(
+        "slackwater_slack_seconds", GAUGE,
+        "How long tuples are held back now; where results leave on arrival, how long they stay findable.",
+        lambda m: _seconds(m.slack),
+    ),
     _one(
         "slackwater_slack_cap_seconds", GAUGE, "The most slack that may be chosen.",
         lambda m: None if m.outlook is None else _seconds(m.outlook.cap),
@@ -193,6 +197,15 @@ METRICS: tuple[Told, ...] = (
     _many("slackwater_rejected_rows_total", COUNTER, "Rows that cannot be used, by reason.", ("reason",), _rejected),
     _one("slackwater_held_tuples", GAUGE, "Tuples that wait to be released.", lambda m: float(m.held)),
     _one("slackwater_results_total", COUNTER, "Results that were emitted.", lambda m: float(m.results)),
+    _one(
+        "slackwater_amended_rows_total", COUNTER,
+        "Rows beside the first answer: corrections, and rows of open windows.",
+        lambda m: None if m.amends is None else float(m.amended),
+    ),
+    _one(
+        "slackwater_corrections_expected", GAUGE, "How many more corrections late tuples will probably bring.",
+        lambda m: None if m.quality is None else m.quality.corrections_expected,
+    ),
     _one("slackwater_state_rows", GAUGE, "Rows that stand in windows, or wait.", lambda m: float(m.state_rows)),
     _one("slackwater_state_bytes", GAUGE, "Bytes that stand in windows.", lambda m: float(m.state_bytes)),
     _many(
@@ -200,6 +213,10 @@ METRICS: tuple[Told, ...] = (
         ("of",), _quality("target"),
     ),
     _many("slackwater_quality_measured_ratio", GAUGE, "What was measured of it.", ("of",), _quality("measured")),
+    _many(
+        "slackwater_quality_corrected_ratio", GAUGE, "What was measured of it once corrections are applied.",
+        ("of",), _quality("after_corrections"),
+    ),
     _many("slackwater_quality_low_ratio", GAUGE, "What it is at least.", ("of",), _quality("low")),
     _many("slackwater_quality_high_ratio", GAUGE, "What it is at most.", ("of",), _quality("high")),
     _many(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slackwater.core.emitting import ONCE, Emit
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall, RelativeError
@@ -68,7 +69,7 @@ class SlackUse:
 
 
 class LatencyUse:
-    """Waiting per result of the first answer, in event time, and for what; what the final flush emits does not count."""
+    """Waiting per result of the first answer, in event time, and for what; what the final flush emits is left out."""
 
     def __init__(self) -> None:
         self._waits = Distribution()
@@ -176,6 +177,8 @@ class Report:
     """Parts of streams whose clocks are wrong."""
     in_epochs: bool = True
     """Whether several tuples are emitted at once."""
+    emit: Emit = ONCE
+    """When results leave."""
 
     @property
     def tuples(self) -> int:
@@ -202,6 +205,8 @@ class Report:
             "rejected_reasons": reasons,
             "held": seen.held,
             "results": seen.results,
+            "emit": str(self.emit),
+            **({} if self.emit.amends is None else {"amended": seen.amended, "amends": self.emit.amends}),
             "slack_ms": self.slack.as_ms(),
             "latency_ms": self.latency.as_ms(),
             "latency_by_cause_ms": self.latency.causes_as_ms(),
@@ -235,7 +240,9 @@ class Report:
         return isinstance(self.target, Recall | RelativeError) and 4 * self.observation.late > self.tuples
 
     def waiting_advice(self) -> str | None:
-        """What helps where results wait mostly for one stream; None where they do not."""
+        """What helps where results wait mostly for one stream; None where they do not, or for no stream at all."""
+        if self.emit.on_arrival:
+            return None
         causes, average = self.latency.causes.so_far, self.latency.causes.average()
         slowest = self.slowest.reported(self.aliases)
         # A query that runs has the clock on the wall; a recording has a column for it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slackwater.core.emitting import ON_ARRIVAL
 from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.drawing import table
 
@@ -20,6 +21,18 @@ def report_html(report: Mapping[str, Any]) -> str:
     '<table><tr><td>target</td><td>NO WAIT</td></tr><tr><td>'
     """
     return table(list(_lines(report)))
+
+
+def slack_of(report: Mapping[str, Any]) -> tuple[str, str]:
+    """What slack is called, and how long it was: where results leave on arrival, nothing waits for it.
+
+    >>> slack_of({"emit": "ON ARRIVAL", "slack_ms": {"avg": 2000.0, "max": 3000.0}})
+    ('findable', 'for 2 s beyond the window on average, at most 3 s')
+    """
+    words = slack_in_words(report["slack_ms"])
+    if report.get("emit") != ON_ARRIVAL:
+        return "slack", words
+    return "findable", "for " + words.replace(" on average", " beyond the window on average")
 
 
 def slack_in_words(slack: Mapping[str, float]) -> str:
@@ -45,16 +58,20 @@ def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     measured = report.get("measured_quality") or {}
     if measured.get("measured") is not None:
         yield "measured", f"{measured['measured']:.2%} of all {measured['of']}"
+    if measured.get("after_corrections") is not None:
+        yield "corrected", f"{measured['after_corrections']:.2%} of all {measured['of']} with corrections"
     outlook = report.get("outlook") or {}
     if outlook.get("said") is not None:
         yield "unreachable", outlook["said"]
-    slack, latency = report["slack_ms"], report.get("latency_ms") or {}
-    yield "slack", slack_in_words(slack)
+    latency = report.get("latency_ms") or {}
+    yield slack_of(report)
     if latency.get("avg") is not None:
         yield "latency", latency_in_words(latency)
     if report.get("waiting_advice") is not None:
         yield "", report["waiting_advice"]
     yield "results", f"{report['results']:,}"
+    if report.get("amends") is not None:
+        yield report["amends"], f"{report['amended']:,}"
     counts = (
         f"{report[name]:,} {text}"
         for name, text in (

@@ -81,5 +81,6 @@ class RunStatistics:
             target=self._plan.quality,
             options=self._plan.options,
             in_epochs=in_epochs,
+            emit=self._plan.emit,
             wrong_clocks=wrong_clocks,
         )

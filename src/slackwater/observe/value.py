@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Self
 
+from slackwater.core.emitting import ON_ARRIVAL, ONCE
 from slackwater.core.engines import EnginesSeen
 from slackwater.core.options import Options
 from slackwater.core.outlook import Outlook as Foreseen
@@ -164,6 +165,10 @@ class Quality:
     """The share of periods that met the target."""
     provisional_from: datetime | None
     """From this event time on late tuples may still come."""
+    after_corrections: float | None
+    """What is measured is that of the first answer; this is that of the answer with its corrections."""
+    corrections_expected: float | None
+    """How many more corrections late tuples will probably bring."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +178,10 @@ class QueryProgress(Value):
     query: str = ""
     """Its name, or its id where it has none."""
     target: str = field(default="", metadata=over_shards(first))
+    emit: str = field(default=str(ONCE), metadata=over_shards(first))
+    """When results leave: IN ORDER, ON ARRIVAL, or EARLY; with corrections or without."""
+    amends: str | None = field(default=None, metadata=over_shards(first))
+    """What rows beside the first answer are called; None where there are none."""
     observed: Observation
     """What kernels observe; counts of it are attributes of this value too."""
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
@@ -254,7 +263,7 @@ class QueryProgress(Value):
 
     @property
     def slack(self) -> timedelta:
-        """How long tuples are held back for late ones."""
+        """How long tuples are held back for late ones; or, on arrival, stay findable beyond their windows."""
         return timedelta(microseconds=self.observed.slack)
 
     @property
@@ -264,7 +273,7 @@ class QueryProgress(Value):
         if parts is None:
             return None
         slowest, helps = self._slowest(), None
-        if self.idle_options is not None and mostly_for_a_stream(parts):
+        if self.idle_options is not None and not self.on_arrival and mostly_for_a_stream(parts):
             options = Options(idle_timeout=self.idle_options.idle_timeout, idle_after=self.idle_options.idle_after)
             helps = advice(slowest, options, in_epochs=True, arrival_times=True)
         average, slack, behind, epoch = (
@@ -290,6 +299,16 @@ class QueryProgress(Value):
     @property
     def results(self) -> int:
         return self.observed.results
+
+    @property
+    def amended(self) -> int:
+        """Rows beside the first answer: corrections, and rows of open windows."""
+        return self.observed.amended
+
+    @property
+    def on_arrival(self) -> bool:
+        """Whether no result waits, so that slack is how long beyond its window a tuple stays findable."""
+        return self.emit == ON_ARRIVAL
 
     @property
     def in_time(self) -> int:
@@ -331,7 +350,11 @@ class QueryProgress(Value):
         if seen is None:
             return None
         since = None if seen.provisional_from is None else event_time(seen.provisional_from)
-        return Quality(seen.of, seen.target, seen.share, seen.low, seen.high, seen.latest, seen.fulfilment, since)
+        awaited = None if seen.corrected is None else seen.expected
+        return Quality(
+            seen.of, seen.target, seen.share, seen.low, seen.high, seen.latest, seen.fulfilment, since,
+            seen.share_corrected, awaited,
+        )  # fmt: skip
 
     @property
     def outlook(self) -> Outlook | None:

@@ -127,28 +127,35 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
     if quality is not None and quality.measured is not None:
         within = f", between {quality.low:.2%} and {quality.high:.2%}" if quality.low != quality.high else ""
         yield "measured", f"{quality.measured:.2%} of all {quality.of}{within}"
+        if quality.after_corrections is not None:
+            yield "corrected", f"{quality.after_corrections:.2%} of all {quality.of} with corrections"
     elif quality is not None:
         yield "measured", "nothing yet"
     if now.outlook is not None:
         if now.outlook.said is not None:
             yield "unreachable", now.outlook.said
         yield "cap", now.outlook.how_often
-    yield "slack", f"{_text(now.slack)}  {sparkline([one.slack.total_seconds() for one in progress])}"
+    course = sparkline([one.slack.total_seconds() for one in progress])
+    if now.on_arrival:
+        yield "findable", f"for {_text(now.slack)} beyond the window  {course}"
+    else:
+        yield "slack", f"{_text(now.slack)}  {course}"
     yield "watermark", "the input has ended" if now.ended and now.watermark is None else _when(now.watermark)
     latency = next((one.latency for one in reversed(progress) if one.waiting.results), None)
     if latency is not None:
         p95 = "" if latency.p95 is None else f", 95 % within {_text(latency.p95)}"
         yield "latency", f"{_text(latency.average)} on average{p95}"
         named = "" if latency.stream is None else f" ({latency.stream})"
-        yield (
-            "by cause",
-            f"{_text(latency.slack)} slack, {_text(latency.slowest_stream)} slowest stream{named},"
-            f" {_text(latency.micro_batch)} micro-batch",
-        )
+        behind = f"{_text(latency.slack)} slack, {_text(latency.slowest_stream)} slowest stream{named}"
+        behind = f"{_text(latency.slowest_stream)} last member" if now.on_arrival else behind
+        yield "by cause", f"{behind}, {_text(latency.micro_batch)} micro-batch"
         if latency.advice is not None:
             yield "", latency.advice
     # What is of a micro-batch, or waits for the next, means nothing once there is none.
     yield "results", f"{now.results:,}" if now.ended else f"{now.results:,} ({now.emitted:,} in this micro-batch)"
+    if now.amends is not None:
+        awaited = None if quality is None or now.ended else quality.corrections_expected
+        yield now.amends, f"{now.amended:,}" + ("" if awaited is None else f", about {awaited:,.0f} more expected")
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}
     yield "tuples", ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f", rejected: {rejected}"

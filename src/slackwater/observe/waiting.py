@@ -11,6 +11,8 @@ Clocks are not read inside an epoch. They are taken to move evenly: a result tha
 watermark was before and where it is now was ready half an epoch before its end. Of several epochs at once only averages
 are known, and a result is taken to have been ready half an epoch before.
 
+Where results leave on arrival there is no slack, and "slowest stream" is what they wait for their last member.
+
 Invariant: the three add up to C - t for every result, so their averages add up to the average latency.
 """
 

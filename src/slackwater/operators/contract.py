@@ -19,7 +19,7 @@ from slackwater.core.engines import EnginesSeen
 from slackwater.core.quality import Quality
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.meters import AnswerLog, Ledger, LedgerTerms, Watched
+from slackwater.disorder.meters import AnswerLog, Ledger, LedgerTerms, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.text_table import TextTable
@@ -91,6 +91,11 @@ class Operator(ABC):
         """Whether windows and results are spread over several operators."""
         return False
 
+    @property
+    def corrects_losses(self) -> bool:
+        """Whether each row that amends an answer is a result that its ledger counts as lost."""
+        return False
+
     def ledger_for(self, terms: LedgerTerms) -> Ledger | None:
         """A ledger of results made and lost, if it can keep one."""
         return None
@@ -103,6 +108,11 @@ class Operator(ABC):
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         """A log of the answers that sums do not tell of, if there are any."""
+        return None
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How its answers are scaled, if estimates stand beside them."""
         return None
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
@@ -277,6 +287,16 @@ class OperatorSpec(ABC):
     def bands_for_tiles(self, times: bool) -> list[Band]:
         """What conditions say about how near to each other two columns are; of times only where that is asked for."""
         return []
+
+    def corrected(self, reach: int) -> OperatorSpec | None:
+        """The same, whose results follow what late tuples would have changed, as far as these lie at most so far behind
+        the watermark; None where that is not offered."""
+        return None
+
+    @property
+    def looks_back(self) -> int:
+        """How much older than a result a tuple may be that it is made of."""
+        return 0
 
     def with_times(self) -> OperatorSpec:
         """The same with what `held_until` asks for behind its columns. Only results that a query may hold have that."""

@@ -42,6 +42,8 @@ def progress_of(plan: PhysicalPlan, kernel: QueryKernel, codebook: Codebook, nam
         )
     return QueryProgress(
         target=str(plan.quality),
+        emit=str(plan.emit),
+        amends=plan.emit.amends,
         observed=replace(seen, parts=()),
         streams=streams,
         batch=seen.epochs,

@@ -123,6 +123,10 @@ class AnyOrderJoin(JoinOperator):
         change = np.full(len(ts), INSERT) if amends else None
         return Output(ts, columns, by, None, len(ts), change=change, amends=amends)
 
+    @property
+    def corrects_losses(self) -> bool:
+        return self.spec.leaving.correctable is not None
+
     def _horizons(self) -> Words:
         return np.maximum(self._watermark, BEFORE_ALL) - self._windows - self._reaches
 

@@ -27,6 +27,7 @@ from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.search import probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.unordered_probe import reach_of
+from slackwater.quality.ledger.awaited import Awaited
 from slackwater.quality.ledger.estimates import Estimates
 from slackwater.quality.ledger.ledger import PeriodLedger
 from slackwater.quality.ledger.periods import note_made
@@ -70,6 +71,7 @@ class JoinLedger(PeriodLedger):
         """Whether tuples that are put back are new to the synopsis, because no ledger was kept before."""
         self._total = np.zeros(2)
         """Results made and lost since the beginning."""
+        self._awaited = Awaited()
 
     @property
     def unknown(self) -> int:
@@ -130,8 +132,16 @@ class JoinLedger(PeriodLedger):
             estimated=max(0.0, lost + likely - bad), surely_met=round(counts.surely_met),
             most_periods=round(counts.most_periods), perhaps_met=round(counts.perhaps_met),
             fewest_periods=round(counts.fewest_periods), retention=self._retention.in_force,
-            retained_by=self._retention.why,
+            retained_by=self._retention.why, expected=0.0 if since is None else self._expected(made),
         )  # fmt: skip
+
+    def _expected(self, made: float) -> float | None:
+        """How many more corrections late tuples will probably bring."""
+        middles = self.periods.number * self.periods.width + self.periods.width // 2
+        return self._awaited.expected(self.periods.made, self._watermark - middles, made)
+
+    def amended(self, ts: Words, watermark: Words) -> None:
+        self._awaited.note(watermark - ts)
 
     def emitted(self, ts: Words, multiplicity: Words | None, by: Words) -> None:
         self.made(ts, multiplicity)
@@ -156,12 +166,13 @@ class JoinLedger(PeriodLedger):
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The ledger without the tuples, which are persisted with the windows."""
-        own = {"watermark": np.array([self._watermark]), "total": self._total}
+        own = {"watermark": np.array([self._watermark]), "total": self._total, "awaited": self._awaited.by_age}
         return super().as_arrays() | own | self._estimates.as_arrays() | self._retention.as_arrays()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         super().restore(arrays, same_target)
         self._watermark, self._total[:] = int(arrays["watermark"][0]), arrays["total"]
+        self._awaited.by_age[:] = arrays["awaited"]
         self._estimates.restore(arrays)
         self._retention.restore(arrays)
 

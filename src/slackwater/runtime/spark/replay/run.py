@@ -117,7 +117,10 @@ class SparkRun(RecordedRun):
         found = total(self._reported.values())
         delays, self._delays = self._delays, {}
         if found is None:
-            return QueryProgress(target=str(self.plan.quality), observed=self.observe(), delays=delays)
+            asked, emit = str(self.plan.quality), self.plan.emit
+            return QueryProgress(
+                target=asked, emit=str(emit), amends=emit.amends, observed=self.observe(), delays=delays
+            )
         return replace(found, observed=self.observe(), delays=delays, rejected={}, shards=())
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
