@@ -17,7 +17,7 @@ BUDGETS = {
     "disorder": 5_400,
     "expressions": 4_050,  # all that is said of aggregates, for everybody who asks
     "figures": 350,
-    "language": 5_350,
+    "language": 5_600,  # windows that conditions on event times say
     "observe": 2_700,
     "operators": 16_050,  # specs describe themselves, which came from plan; checkpoints of arrays cut them into blocks
     "page": 800,

@@ -29,6 +29,9 @@ QUERIES = {
         WINDOW (x, y) = 300 MS AND WINDOW (y, z) = 150 MS WHERE x.k = y.k AND y.k = z.k""",
     "a path": """SELECT x.k AS k FROM a AS x, b AS y [1 SEC], c AS z
         WHERE x.k = y.k AND x.name = z.name PATH x -> y -> z WITHIN (300 MS, 200 MS)""",
+    "windows that conditions say": """SELECT a.k AS k FROM a JOIN b ON a.k = b.k
+        AND b.ts BETWEEN a.ts - INTERVAL 100 MS AND a.ts + INTERVAL 300 MS
+        JOIN c ON c.ts > b.ts + INTERVAL 50 MS AND c.ts <= b.ts + INTERVAL 200 MS WHERE b.name = c.name""",
     "a path either way": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
         WHERE x.k = y.k PATH x <-> y <-> z WITHIN (300 MS, 200 MS)""",
     "the last and the recent": """SELECT a.k AS k, c.x AS cx FROM a [ROWS 2], b [300 MS], c [ROWS 3]
@@ -40,6 +43,21 @@ QUERIES = {
         WHERE a.k = b.k MATCH TIME WITHIN 100 MS""",
     "two as they end": "SELECT DSTREAM a.x AS ax, b.k AS bk FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
     "two again and again": "SELECT RSTREAM EVERY 120 MS a.x AS ax FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
+    "left": """SELECT a.k AS k, b.x + a.x AS both, b.name AS bn FROM a [300 MS] LEFT JOIN b [500 MS]
+        ON a.k = b.k AND a.x > 0 AND b.name <> 'p'""",
+    "left, of rows": """SELECT a.k AS k, b.x AS bx FROM a [300 MS] LEFT JOIN b [500 MS] ON a.k = b.k
+        WHERE (b.x IS NULL OR b.x > a.x) AND a.name = 'p'""",
+    "right, and after": """SELECT b.ts AS bt, a.ts AS at FROM a RIGHT JOIN b
+        ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 SECOND""",
+    "full": "SELECT * FROM a FULL OUTER JOIN b ON a.k = b.k AND a.x <= b.x WINDOW (a, b) = 300 MS",
+    "full, any": """SELECT a.k AS ak, b.k AS bk FROM a [100 MS] FULL JOIN b [50 MS] ON a.x <> b.x
+        WHERE coalesce(a.k, b.k) = 1""",
+    "semi": """SELECT a.k AS k, a.x FROM a [300 MS] LEFT SEMI JOIN b [500 MS] ON a.k = b.k AND a.x >= 0
+        WHERE a.name <> 'p'""",
+    "exists": """SELECT x, name FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND x > 0
+        AND b.ts >= a.ts AND b.ts < a.ts + INTERVAL 1 SECOND)""",
+    "anti": "SELECT a.k AS k FROM a [300 MS] ANTI JOIN b [500 MS] ON a.k = b.k AND a.x > 0",
+    "not in": "SELECT k, name FROM a [200 MS] WHERE k NOT IN (SELECT k FROM b [100 MS]) AND x >= 0",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",

@@ -42,7 +42,7 @@ from slackwater.language.parser import MOST_INPUTS
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, matching
 from slackwater.language.selection import bind_outputs
-from slackwater.language.window_bounds import bind_bounds
+from slackwater.language.window_bounds import bind_windows
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
@@ -96,10 +96,10 @@ def _bind(query: Select, schemas: Mapping[str, Schema]) -> BoundQuery:
 
 def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality, options: Options) -> BoundQuery:
     streams = _streams(select, schemas)
-    bounds = bind_bounds(select, streams)
     scope = Scope(text_of(select), streams)
     conjuncts = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in select.conditions])
-    filters, conditions = _split(conjuncts, len(streams))
+    streams, bounds, left = bind_windows(select, streams, conjuncts)
+    filters, conditions = _split(left, len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
     if select.kind:
         return KINDS[select.kind].bound(select, streams, bind_outputs(select.items, replace(scope, streams=streams)))
@@ -196,7 +196,7 @@ def _check_emission(query: Select, bound: BoundQuery) -> None:
             raise refused(query.emitted, message)
 
 
-def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:
+def _split(conjuncts: Sequence[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:
     """Conjuncts of one stream alone, per stream, and those of several.
 
     A constant holds of every tuple or of none, so it filters every stream: none then keeps tuples for results that

@@ -133,9 +133,11 @@ def _check_windows(select: Select, aggregation: bool) -> None:
     for stream in select.streams:
         window = stream.window
         if window is None:
-            if (joined and not select.windows) or (aggregation and not joined):
-                what = "a join" if joined else "an aggregate"
-                message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
+            # In a join conditions on event times may say it, which only names tell (`window_bounds`).
+            if aggregation and not joined:
+                message = (
+                    f"stream {stream.alias} needs a window in an aggregate, as in {stream.alias} [RANGE 5 SECONDS]"
+                )
                 raise refused(stream, message)
         elif isinstance(window, Window):
             if window.slide is not None and (joined or not aggregation):

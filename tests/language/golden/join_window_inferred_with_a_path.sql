@@ -1,0 +1,1 @@
+SELECT a.v FROM a, b, s WHERE s.ts - a.ts <= INTERVAL 4 SECONDS PATH a -> b -> s WITHIN (5 SECONDS, 3 SECONDS)

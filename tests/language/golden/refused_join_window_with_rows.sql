@@ -1,0 +1,1 @@
+SELECT a.v FROM a [ROWS 5] JOIN b ON b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS
