@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from slackwater.core.batch import Batch
+from slackwater.core.schema import Kind
 from slackwater.core.state import Emission, Observation
 from slackwater.disorder.controllers import SlackController
 from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.estimating import COLUMNS
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
@@ -143,8 +145,11 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 
             else:
                 assert (stop + later, stop - start) == (end, spec.range), "a window's bounds disagree"
             assert window not in answer, f"window {window} was answered twice"
-            words = zip(spec.aggregates, rest[keys:], strict=True)
-            answer[window] = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
+            values, beside = rest[keys : keys + len(spec.aggregates)], rest[keys + len(spec.aggregates) :]
+            assert len(beside) == (COLUMNS * len(values) if spec.estimated else 0), "three columns an estimate"
+            words = zip(spec.aggregates, values, strict=True)
+            answered = [decode(word, result_kind(aggregate)) for aggregate, word in words]
+            answer[window] = (*answered, *(decode(word, Kind.FLOAT) for word in beside))
     return answer
 
 

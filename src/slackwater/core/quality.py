@@ -64,9 +64,11 @@ class RelativeError:
     """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
     unstated: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Fields that have their default because nothing was said of them."""
+    estimated: bool = False
+    """Whether it bounds the error of an estimate, in which what is expected to be missing counts."""
 
     def __str__(self) -> str:
-        return f"ERROR {self.bound:g} CONFIDENCE {self.confidence:g}" + _capped(self.at_most)
+        return f"ERROR {self.bound:g}{_of_estimate(self)} CONFIDENCE {self.confidence:g}" + _capped(self.at_most)
 
 
 Quality = Complete | NoWait | Delay | Recall | RelativeError
@@ -92,7 +94,8 @@ def clause(quality: Quality) -> str:
     if isinstance(quality, Recall):
         return f"RECALL {quality.target!r} OVER {format_duration(quality.over)}" + _capped(quality.at_most)
     if isinstance(quality, RelativeError):
-        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _capped(quality.at_most)
+        share = f"ERROR {quality.bound!r}{_of_estimate(quality)}"
+        return f"{share} CONFIDENCE {quality.confidence!r}" + _capped(quality.at_most)
     return str(quality)
 
 
@@ -126,6 +129,19 @@ def default_cap(period: int, max_behind: int) -> int:
     10
     """
     return min(max(10 * period, 10 * MINUTE), max_behind)
+
+
+def asks_estimates(quality: Quality | None) -> bool:
+    """Whether answers have estimates beside them.
+
+    >>> asks_estimates(RelativeError(0.01, 0.95, estimated=True)), asks_estimates(NoWait())
+    (True, False)
+    """
+    return isinstance(quality, RelativeError) and quality.estimated
+
+
+def _of_estimate(quality: RelativeError) -> str:
+    return " ESTIMATED" if quality.estimated else ""
 
 
 def _capped(at_most: int | None) -> str:

@@ -163,13 +163,23 @@ class Scaling:
         self.factor = 1.0
         """What a count or a sum is multiplied by."""
         self.terms = np.full((aggregates, 4), np.nan)
-        """By aggregate: both ends of the interval, in spreads, and the two parts of the squared spread. NaN: unknown."""
+        """By aggregate: both ends of the interval, in spreads, and the parts of the squared spread; NaN: unknown."""
 
     def interval(self, aggregate: int, tuples: Words) -> tuple[Floats, Floats, bool]:
         """By line: between what the truth lies, in estimates; and whether that is known."""
-        low, high, falling, lasting = self.terms[aggregate].tolist()
-        spread = np.sqrt(falling / np.maximum(tuples, 1) + lasting)
-        return 1.0 + low * spread, 1.0 + high * spread, low == low
+        return interval(self.terms[aggregate], tuples)
+
+
+def interval(terms: Floats, tuples: npt.NDArray[Any]) -> tuple[Floats, Floats, bool]:
+    """The same by the terms of one aggregate.
+
+    >>> low, high, known = interval(np.array([-2.0, 2.0, 1.0, 0.0]), np.array([400]))
+    >>> low.tolist(), high.tolist(), known
+    ([0.9], [1.1], True)
+    """
+    low, high, falling, lasting = terms.tolist()
+    spread = np.sqrt(falling / np.maximum(tuples, 1) + lasting)
+    return 1.0 + low * spread, 1.0 + high * spread, low == low
 
 
 class Measurable(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
-from slackwater.core.quality import Complete, Quality, Recall, RelativeError
+from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
@@ -34,6 +34,7 @@ from slackwater.language.composed import why_no_error, why_no_target
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
 from slackwater.language.emission import why_not_emitted
+from slackwater.language.estimates import why_no_estimate
 from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
@@ -184,6 +185,8 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
                 f"ERROR measures numbers, and {others[0].name} is a {kind}. Write COMPLETE, NO WAIT or DELAY, or leave"
                 " it out"
             )
+    if message is None and asks_estimates(quality):
+        message = why_no_estimate(bound)
     if message is not None and query.target is not None:
         raise refused(query.target, message)
 

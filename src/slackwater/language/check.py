@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
-from slackwater.core.quality import Complete, Quality, Recall, RelativeError
+from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
 from slackwater.language.groups import is_aggregation
@@ -260,6 +260,8 @@ def _of_no_use(name: str, options: Options, quality: Quality) -> str | None:
         return f"is for WITH RECALL and WITH ERROR, where a slack is looked for, and this query is {quality}"
     if name == "controller" and options.controller in PUBLISHED and quality.at_most is not None:
         return f"is '{options.controller}', as published, and that knows no AT MOST"
+    if name == "controller" and options.controller in PUBLISHED and asks_estimates(quality):
+        return f"is '{options.controller}', as published, and that gives no estimates"
     if name == "selectivity" and isinstance(quality, RelativeError):
         return "is for recall targets alone: an aggregate selects nothing"
     if name == "selectivity" and options.controller != "model":

@@ -374,11 +374,21 @@ class ClauseParser(ExpressionParser):
 
     def _relative_error(self) -> RelativeError:
         bound = self._share("ERROR")
-        at_most = self._cap()
-        stated = self.accept("CONFIDENCE")
-        confidence = self._share("CONFIDENCE") if stated else DEFAULT_CONFIDENCE
-        at_most = self._cap(at_most)
-        return RelativeError(bound, confidence, at_most, _unstated(confidence=stated, at_most=at_most is not None))
+        at_most, confidence, estimated = None, None, False
+        # In any order, each once.
+        while True:
+            at_most = self._cap(at_most)
+            again = self.peek()
+            if self.accept("ESTIMATED"):
+                if estimated:
+                    self.fail("ESTIMATED is stated twice", again)
+                estimated = True
+            elif confidence is None and self.accept("CONFIDENCE"):
+                confidence = self._share("CONFIDENCE")
+            else:
+                break
+        unstated = _unstated(confidence=confidence is not None, at_most=at_most is not None)
+        return RelativeError(bound, confidence or DEFAULT_CONFIDENCE, at_most, unstated, estimated)
 
     def _cap(self, known: int | None = None) -> int | None:
         """`AT MOST` and a duration, if that comes next; it may stand on either side of OVER and CONFIDENCE, once."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from slackwater.core.quality import asks_estimates
 from slackwater.core.schema import (
     ARROW_OF,
     AVERAGE_DIGITS,
@@ -38,6 +39,7 @@ from slackwater.language.bound import (
     StreamRef,
     UnionQuery,
 )
+from slackwater.language.estimates import estimate_columns
 
 _CHOOSING = frozenset(("abs", "neg", "coalesce", "nullif", "least", "greatest"))
 _INTEGERS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10}
@@ -101,7 +103,12 @@ def _of_aggregate(query: AggregateQuery) -> list[Field]:
     known = {field.name: field for field in groups.schema.fields}
     for one in query.computed:
         known[one.name] = Field(one.name, one.expr.kind, leaves_as(one.expr, (groups,)))
-    return [known[name] for name in (*WINDOW_COLUMNS, *query.order)]
+    names = [*WINDOW_COLUMNS, *query.order]
+    if asks_estimates(query.quality):
+        beside = {one.name: estimate_columns(one.name) for one in query.aggregates}
+        known |= {name: Field(name, Kind.FLOAT, pa.float64()) for own in beside.values() for name in own}
+        names = [name for own in names for name in (own, *beside.get(own, ()))]
+    return [known[name] for name in names]
 
 
 def groups_of(query: AggregateQuery) -> StreamRef:

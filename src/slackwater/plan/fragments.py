@@ -42,7 +42,7 @@ def learned(plan: PhysicalPlan) -> str | None:
     if isinstance(plan.quality, RelativeError) and watched is not None:
         # Of an aggregate of a stream, what sums tell of adds up.
         exact = all(one.function in EXACT for one in watched.aggregates)
-        if exact and plan.options.controller in (None, STEADY):
+        if exact and plan.options.controller in (None, STEADY) and not plan.quality.estimated:
             return None
     return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
 

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
+from slackwater.core.quality import asks_estimates
 from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import UTC, Kind
 from slackwater.core.window_graph import WindowGraph
@@ -20,6 +23,7 @@ from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, 
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
+from slackwater.language.estimates import estimate_columns
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.join.algorithms import ALGORITHMS
@@ -241,6 +245,8 @@ def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -
     truths = tuple(layout.value(landmark, "landmark") for landmark in landmarks_of(query.stream))
     one = layout.finish(query.options.clock_by)
     operator = aggregate_over(query.stream, keys, tuple(specs), one.rows, truths)
+    if asks_estimates(query.quality):
+        operator = replace(operator, estimated=True)
     columns = groups_of(query).schema.names
     if query.having:
         operator = replace(operator, having=Having(query.having, columns))
@@ -259,12 +265,19 @@ def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputC
         known[call.name] = OutputColumn(
             call.name, call.kind, aggregate_leaves_as(call, (query.stream,)), 2 + len(query.keys) + i
         )
+    shown = query.order
+    if asks_estimates(query.quality):
+        behind = 2 + len(query.keys) + len(query.aggregates)
+        beside = {call.name: estimate_columns(call.name) for call in query.aggregates}
+        names = [name for own in beside.values() for name in own]
+        known |= {name: OutputColumn(name, Kind.FLOAT, pa.float64(), behind + i) for i, name in enumerate(names)}
+        shown = tuple(name for own in query.order for name in (own, *beside.get(own, ())))
     groups = (groups_of(query),)
     for item in query.computed:
         known[item.name] = OutputColumn(item.name, item.expr.kind, leaves_as(item.expr, groups), None, item.expr)
-    hidden = [name for name in known if identities and name not in query.order]
+    hidden = [name for name in known if identities and name not in shown]
     bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
-    return (*bounds, *(known[name] for name in (*query.order, *hidden)))
+    return (*bounds, *(known[name] for name in (*shown, *hidden)))
 
 
 PLANNERS: Mapping[type, PlanKind] = {

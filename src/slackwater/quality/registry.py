@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
-from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, uncapped
+from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, asks_estimates, uncapped
 from slackwater.core.registry import Registry
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
@@ -38,6 +38,8 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
         return FixedSlack(quality.slack)
     if quality.at_most is not None and options.controller in PUBLISHED:
         raise UsageError(f"controller = '{options.controller}' is as published, and knows no AT MOST; leave one out")
+    if asks_estimates(quality) and options.controller in PUBLISHED:
+        raise UsageError(f"controller = '{options.controller}' is as published, and gives no estimates; leave one out")
     if isinstance(quality, Recall):
         return _for_recall(quality, options, windows)
     return _for_error(quality, options)

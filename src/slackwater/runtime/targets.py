@@ -17,6 +17,7 @@ from slackwater.core.quality import (
     Quality,
     Recall,
     RelativeError,
+    asks_estimates,
     completed,
     impossible_share,
 )
@@ -75,18 +76,20 @@ def recall(target: Share, over: str | None = None, at_most: str | None = None) -
     )
 
 
-def relative_error(bound: Share, confidence: Share | None = None, at_most: str | None = None) -> RelativeError:
+def relative_error(
+    bound: Share, confidence: Share | None = None, at_most: str | None = None, estimated: bool = False
+) -> RelativeError:
     """An aggregate that is off by at most this share of its value, in this share of the windows, with a slack of
-    `at_most` at most.
+    `at_most` at most. `estimated`: that is asked of an estimate, which stands beside the value in columns of its own.
 
     What is not said is as `set_target` finds it in force; in a query that starts, the confidence is 95 %.
 
-    >>> print(relative_error("1%"), relative_error("1%", at_most="10 seconds"), sep=", ")
-    ERROR 0.01 CONFIDENCE 0.95, ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 s
+    >>> print(relative_error("1%", estimated=True), relative_error("1%", at_most="10 seconds"), sep=", ")
+    ERROR 0.01 ESTIMATED CONFIDENCE 0.95, ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 s
     """
     sure = DEFAULT_CONFIDENCE if confidence is None else _share(confidence, "confidence", "CONFIDENCE")
     unstated = _unstated(confidence=confidence is None, at_most=at_most is None)
-    return RelativeError(_share(bound, "relative_error", "ERROR"), sure, _most(at_most), unstated)
+    return RelativeError(_share(bound, "relative_error", "ERROR"), sure, _most(at_most), unstated, estimated)
 
 
 def capped(quality: Quality | str | None, at_most: str | None, whole: bool = True) -> Quality | None:
@@ -126,6 +129,12 @@ def settable(
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
             f" again WITH {quality} on {where}"
+        )
+    if asks_estimates(quality) != asks_estimates(plan.quality):
+        one, other = ("no ", "with") if asks_estimates(quality) else ("", "without")
+        raise UsageError(
+            f"the results of the query have {one}columns for estimates, and keep their columns while it runs; write"
+            f" ERROR {'without' if one else 'with'} ESTIMATED, or start the query again {other} it"
         )
     # What does not go with the options of the query is refused here, and not in every shard.
     controller_for(quality, plan.options, plan.windows)

@@ -29,6 +29,9 @@ def describe_aggregate(aggregate: WindowAggregate, shown: Shown) -> Described:
     details += [] if "range_us" in shown.window_attributes[0] else shown.windows
     details += [Detail(f"{one.function}: {one.algebra.slides_by}") for one in aggregate.aggregates]
     details += [Detail(f"computes {one}") for one in shown.computed]
+    if aggregate.estimated:
+        attributes["estimated"] = True
+        details.append(Detail("COUNT and SUM are scaled by what is expected to be missing; groups share its share"))
     if aggregate.having is not None:
         having = [render(condition) for condition in aggregate.having.conditions]
         attributes["having"] = having

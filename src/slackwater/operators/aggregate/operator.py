@@ -17,14 +17,15 @@ import numpy as np
 from slackwater.core.batch import Floats, Words
 from slackwater.core.quality import Quality, RelativeError
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
-from slackwater.core.time import BEFORE_ALL, format_duration
-from slackwater.disorder.meters import AnswerLog, Watched
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST, format_duration
+from slackwater.disorder.meters import AnswerLog, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.answers import NEAR_COLUMNS, NOTHING_NEAR, asked_of, log_for, summaries
 from slackwater.operators.aggregate.description import describe_aggregate, moving
+from slackwater.operators.aggregate.estimating import with_estimates
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.pane_partials import KEY, combine_all
@@ -67,6 +68,8 @@ class WindowAggregate(OperatorSpec):
     """Word rows of an input tuple."""
     having: Having | None = field(default=None, kw_only=True)
     """Which lines are emitted; None: all."""
+    estimated: bool = field(default=False, kw_only=True)
+    """Whether estimates stand behind the aggregates: by aggregate three columns (`estimating`)."""
 
     @property
     def needs_order(self) -> bool:
@@ -160,10 +163,20 @@ class _Answering(Operator):
     def __init__(self, spec: WindowAggregate) -> None:
         self.spec = spec
         self._answers: AnswerLog | None = None
+        self._scaling = Scaling(len(spec.aggregates)) if spec.estimated else None
+        self._last = LONGEST
+        """From which place in the run on lines are those of an input that has ended, to which nothing more can come."""
+
+    @property
+    def scaling(self) -> Scaling | None:
+        return self._scaling
 
     def answers_for(self, bound: float) -> AnswerLog | None:
         self._answers = log_for(self.spec.aggregates, bound)
         return self._answers
+
+    def _begin_run(self, run: OrderedBatch) -> None:
+        self._last = len(run) if run.watermark == AFTER_ALL else LONGEST
 
     def _closed(
         self, window: Words, keys: Words, values: list[Words], by: Words, aggregates: Sequence[AggregateSpec],
@@ -175,6 +188,8 @@ class _Answering(Operator):
             self._answers.note(window.copy(), keys.copy(), summaries(aggregates, layout, state, values, near))
         # Views would keep whole buffers alive for as long as the results are.
         columns = (start, start + spec.range, *(key.copy() for key in keys.T), *values)
+        if self._scaling is not None:
+            columns += tuple(with_estimates(aggregates, layout, state, values, self._scaling, by >= self._last))
         return Output(columns[1], columns, by, None, len(window), at_watermark=True)
 
 
@@ -191,6 +206,7 @@ class PaneReadingOperator(_Answering):
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         delivered, self.reader.delivered = self.reader.delivered, []
+        self._begin_run(run)
         for closed, by, clock, emit_time in delivered:
             yield replace(self._output(closed, by), clock=clock, emit_time=emit_time)
 
@@ -249,6 +265,7 @@ class AggregateOperator(_Answering):
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
         t = self._tables
+        self._begin_run(run)
         words = np.ascontiguousarray(run.words)
         new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, t.value_rows)
         noted = self._answers

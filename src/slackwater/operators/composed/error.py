@@ -21,7 +21,7 @@ from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import RelativeError
 from slackwater.disorder.controllers import DelayObservations
-from slackwater.disorder.meters import Measurable, QualityMeter, Watched
+from slackwater.disorder.meters import Measurable, QualityMeter, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_tally import RowTally
@@ -40,16 +40,19 @@ class ComposedError(SteadyError):
     """Slack for a bound on the error of the top aggregate. `coarse`: its rows are those of an aggregate below."""
 
     def __init__(
-        self, target: RelativeError, options: Options, retention: int, rows: TrueRows, watched: Watched, coarse: bool
-    ) -> None:
+        self, target: RelativeError, options: Options, retention: int, rows: TrueRows, watched: Watched, coarse: bool,
+        scaling: Scaling | None = None,
+    ) -> None:  # fmt: skip
         # A row is noted in all its windows when it becomes known, so these are kept for a window longer.
         super().__init__(target, replace(options, retention=retention + watched.range))
-        self._rows = rows
+        self._rows, self.scaling = rows, scaling
         self.watch(watched)
         losses = self._losses
         self._tally = RowTally(
             losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse, ~self._is_modelled
         )
+        if self._estimates is not None:
+            self._tally.factors = self._estimates.factors_between
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
         return (ErrorMeter(self, None),)
@@ -86,6 +89,7 @@ class ComposedError(SteadyError):
 
     def observe_batch(self, run: OrderedBatch, raw: OrderedBatch, answers: Sequence[Answers]) -> None:
         """What the top has been given, and how far it has come; windows are judged by their rows."""
+        self._note_closed(run)
         self._tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:

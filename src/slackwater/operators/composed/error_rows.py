@@ -26,7 +26,9 @@ from slackwater.quality.error.window_losses import (
     WindowLedger,
     add,
     group_of,
-    is_bad,
+    is_first,
+    is_off,
+    is_whole_off,
     last_piece,
     mark_changed,
     total_of,
@@ -37,11 +39,9 @@ from slackwater.quality.stats.keyed_sums import (
     NODES,
     RECORDS,
     Table,
-    find,
     first_record,
     found_or_made,
     node_of,
-    place_of,
 )
 
 
@@ -103,10 +103,12 @@ def note_made(w: Watch, made: Table, words: Words, floats: Floats, begin: int) -
 
 @in_place
 def judge_rows(
-    w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, first: int, last: int
-) -> tuple[int, int, int]:
+    w: Watch, totals: Table, made: Table, allowed: Floats, factors: Floats, scratch: Floats, coarse: bool, first: int,
+    last: int,
+) -> tuple[int, int, int]:  # fmt: skip
     """Of the windows between two numbers, how many have true rows, are not within the bound, and are only doubtful;
-    `scratch` has three lines. `coarse`: a row that was made stands for many true ones, so only sums can be compared."""
+    `factors` are what their answers were multiplied by, `scratch` has three lines. `coarse`: a row that was made stands
+    for many true ones, so only sums can be compared."""
     filled = off = doubtful = 0
     for window in range(first, last + 1):
         any_row, worst = False, WITHIN
@@ -116,7 +118,8 @@ def judge_rows(
             while r != NONE and worst < OFF:
                 group = totals.records[r, GROUP]
                 if is_first(totals, 2 * window, piece, group):
-                    worst = max(worst, verdict_of(w, totals, made, allowed, scratch, coarse, window, group))
+                    factor = factors[window - first]
+                    worst = max(worst, verdict_of(w, totals, made, allowed, factor, scratch, coarse, window, group))
                 r = totals.records[r, NEXT]
         filled += 1 if any_row else 0
         off += 1 if worst > WITHIN else 0
@@ -125,31 +128,23 @@ def judge_rows(
 
 
 @inner
-def is_first(t: Table, first: int, piece: int, group: int) -> bool:
-    """Whether a group has no record in the pieces of a window before this one."""
-    before = first
-    while before < piece and (place_of(t, before) == NONE or find(t, before, group) == NONE):
-        before += 1
-    return before == piece
-
-
-@inner
 def verdict_of(
-    w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, window: int, group: int
-) -> int:
+    w: Watch, totals: Table, made: Table, allowed: Floats, factor: float, scratch: Floats, coarse: bool, window: int,
+    group: int,
+) -> int:  # fmt: skip
     """Whether the answer of a window and group is within what is allowed; DOUBTFUL where sums do not tell of it, for
     which everything is allowed, and they are not all of it."""
     total, got, missing = scratch[0], scratch[1], scratch[2]
     total_of(w, totals, window, group, total)
     total_of(w, made, window, group, got)
     if not coarse and got[TUPLES] == total[TUPLES]:
-        return WITHIN
+        return OFF if is_whole_off(w, allowed, factor) else WITHIN
     for c in range(len(total)):
         missing[c] = total[c] - got[c]
         is_count = c < FIRST_ARGUMENT or (c - FIRST_ARGUMENT) % 2 == 0
         if coarse and is_count:
             missing[c] = 0.0 if got[c] > 0 else total[c]
-    if is_bad(w, allowed, total, missing):
+    if is_off(w, allowed, total, missing, factor):
         return OFF
     for n in range(len(w.judged)):
         c = w.judged[n, AMOUNT]

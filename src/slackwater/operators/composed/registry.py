@@ -77,4 +77,6 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
         return ComposedRecall(quality, config, kept, first, options.max_behind, rows, whole)
     assert top.watched is not None, "a bound on the error is one on an aggregate"
     below = graph.vertices[node_of(graph.vertices[-1].inputs[0])].operator
-    return ComposedError(quality, options, retention_of(options), rows, top.watched, below.watched is not None)
+    return ComposedError(
+        quality, options, retention_of(options), rows, top.watched, below.watched is not None, top.scaling
+    )

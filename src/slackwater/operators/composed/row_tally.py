@@ -7,7 +7,7 @@ decides. What rows do to an answer that is no sum is not known: a window that la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class RowTally:
         self._watermark = BEFORE_ALL
         self.known_from = BEFORE_ALL
         """Windows that begin before are not judged."""
+        self.factors: Callable[[int, int], Floats] = lambda first, last: np.ones(max(0, last + 1 - first))
+        """What the answers of the windows between two numbers were multiplied by."""
 
     def took(self, ts: Words) -> None:
         """True rows have become known."""
@@ -75,7 +77,8 @@ class RowTally:
         first = max(self._count_only + 1, last - len(ledger.totals.lines), -(-self.known_from // self._watch.slide))
         by_sums = np.where(self._by_sums, allowed, np.inf)
         return judge_rows(
-            self._watch, ledger.totals, self._made, by_sums, self._scratch, self._coarse, first, last
+            self._watch, ledger.totals, self._made, by_sums, self.factors(first, last), self._scratch, self._coarse,
+            first, last,
         )  # fmt: skip
 
     def measured(self, target: float, ledger: WindowLedger, allowed: Floats, unknown: int) -> MeasuredQuality:

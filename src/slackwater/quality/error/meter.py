@@ -10,7 +10,7 @@ decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,9 @@ from slackwater.quality.error.window_losses import (
     WindowLedger,
     add,
     group_of,
-    is_bad,
+    has_whole_group,
+    is_off,
+    is_whole_off,
     last_piece,
     last_to_count,
     total_of,
@@ -110,10 +112,11 @@ def note_missing(
 
 @in_place
 def judged(
-    w: Watch, b: WindowLedger, missing: Table, a: Answered, answers: Table, allowed: Floats, total: Floats, first: int,
-    last: int, verdicts: Words,
+    w: Watch, b: WindowLedger, missing: Table, a: Answered, answers: Table, allowed: Floats, factors: Floats,
+    total: Floats, first: int, last: int, verdicts: Words,
 ) -> None:  # fmt: skip
-    """Of the windows between two numbers: their verdicts; tuples and groups of its first slide beside.
+    """Of the windows between two numbers: their verdicts; tuples and groups of its first slide beside. `factors` are
+    what their answers were multiplied by.
 
     `total` is scratch.
     """
@@ -127,6 +130,8 @@ def judged(
             verdicts[VERDICT, n] = EMPTY if place_of(missing, window) == NONE else OFF
             continue
         verdicts[VERDICT, n] = WITHIN
+        if is_whole_off(w, allowed, factors[n]) and has_whole_group(w, b, missing, window):
+            verdicts[VERDICT, n] = OFF
         for own in range(2 * window, 2 * window + 2):
             r = first_record(b.totals, own)
             while r != NONE:
@@ -137,7 +142,7 @@ def judged(
         while r != NONE:
             group = missing.records[r, GROUP]
             total_of(w, b.totals, window, group, total)
-            verdict = OFF if is_bad(w, allowed, total, missing.sums[r]) else WITHIN
+            verdict = OFF if is_off(w, allowed, total, missing.sums[r], factors[n]) else WITHIN
             if verdict == WITHIN and len(a.asked) > 0:
                 # An answer that was emitted before its log began is not known.
                 found = find(answers, window, group) if place_of(answers, window) != NONE else NONE
@@ -162,6 +167,8 @@ class WindowTally:
         self._count_only = NO_LINE
         self._watermark = BEFORE_ALL
         self._begun = NO_LINE
+        self.factors: Callable[[int, int], Floats] = lambda first, last: np.ones(max(0, last + 1 - first))
+        """What the answers of the windows between two numbers were multiplied by."""
         """Of windows up to this one not all is known, and nothing is said."""
         self._old = OldWindows(cautious=len(answered.asked) > 0)
         self.keep(watch, pieces)
@@ -258,8 +265,8 @@ class WindowTally:
         verdicts = np.zeros((3, max(0, last + 1 - first)), np.int64)
         by_sums = np.where(self._exactly, allowed, np.inf)
         judged(
-            self._watch, ledger, self._missing, self._answered, self._answers, by_sums, self._total, first, last,
-            verdicts,
+            self._watch, ledger, self._missing, self._answered, self._answers, by_sums,
+            self.factors(first, last), self._total, first, last, verdicts,
         )  # fmt: skip
         return first, verdicts
 

@@ -84,6 +84,8 @@ class Judging(NamedTuple):
     """Microseconds after which, beyond twice the slack, a window that has not failed is taken for fine."""
     patience: float
     """In microseconds: how long the cap must be too little before the target is out of reach."""
+    unsettled: int = 0
+    """For how long after the end of a window its need counts as none, in microseconds."""
 
 
 def no_required_slack(windows: int, margin: float) -> RequiredSlack:

@@ -99,19 +99,11 @@ def slack_for_required(
 
 @in_place
 def slack_for_reported(
-    w: Watch,
-    b: WindowLedger,
-    n: RequiredSlack,
-    j: Judging,
-    filled: Words,
-    changed: Words,
-    clock: int,
-    slack: int,
+    w: Watch, n: RequiredSlack, j: Judging, filled: Words, changed: Words, watermark: int, clock: int, slack: int,
     cap: int,
-) -> int:
+) -> int:  # fmt: skip
     """The same by what shards have reported: the windows with tuples that have ended since the last adaptation, in
     their order, and (window, bin) of those whose need has changed."""
-    watermark = reach(b, clock, slack)
     enter_those(n, j, last_ended(w, clock), filled)
     found = 0
     for i in range(changed.shape[1]):
@@ -126,9 +118,8 @@ def slack_for_reported(
 
 
 @in_place
-def filled_windows(w: Watch, b: WindowLedger, n: RequiredSlack, last: int, filled: Words) -> int:
-    """The windows with tuples that have ended since the last adaptation, the newest of which is `last`; how many."""
-    first = max(n.marks[ENTERED] + 1, last - n.ring.shape[1] + 1)
+def filled_between(w: Watch, b: WindowLedger, first: int, last: int, filled: Words) -> int:
+    """The windows between two numbers that have tuples; how many."""
     count = 0
     if first <= last:
         newest = newest_piece(w, b.totals, first)
@@ -138,6 +129,11 @@ def filled_windows(w: Watch, b: WindowLedger, n: RequiredSlack, last: int, fille
                 filled[count] = window
                 count += 1
     return count
+
+
+def filled_windows(w: Watch, b: WindowLedger, n: RequiredSlack, last: int, filled: Words) -> int:
+    """The windows with tuples that have ended since the last adaptation, the newest of which is `last`; how many."""
+    return filled_between(w, b, max(int(n.marks[ENTERED]) + 1, last - n.ring.shape[1] + 1), last, filled)
 
 
 @in_place
@@ -176,7 +172,7 @@ def within(n: RequiredSlack, j: Judging, unit: int, clock: int, wanted: int, cap
     above = 0
     for b in range(n.marks[HIGHEST], most, -1):
         above += n.bins[WEIGHTS, b]
-    n.scalars[REACHED] = 1.0 - above / at_risk(n, WEIGHTS, edge_of(most, unit), j.slide)
+    n.scalars[REACHED] = 1.0 - above / at_risk(n, WEIGHTS, max(edge_of(most, unit), j.unsettled), j.slide)
     passed = 0 if n.marks[CLOCK] == NO_LINE else max(0, clock - n.marks[CLOCK])
     short = 1.0 if n.scalars[REACHED] < 1.0 - j.delta else 0.0
     n.scalars[SHORT] += min(1.0, passed / j.patience) * (short - n.scalars[SHORT])
@@ -212,7 +208,7 @@ def least_bin(n: RequiredSlack, row: int, j: Judging, unit: int, share: float) -
         slack = edge_of(b - 1, unit)
         # One straggler tells nothing of slack that is long beside all that is remembered.
         alone = j.overlap if 4 * slack > held * j.slide else 0
-        if above > max(alone, share * at_risk(n, row, slack, j.slide)):
+        if above > max(alone, share * at_risk(n, row, max(slack, j.unsettled), j.slide)):
             return b
     return 0
 

@@ -37,7 +37,10 @@ from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 from slackwater.core.trade_off import WINDOWS, TradeOff, trade_off_of
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Report, Watched
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.quality.error.answers import EXACT
+from slackwater.quality.error.estimates import NEEDS, SCALED, WAYS, Estimates
+from slackwater.quality.error.meter import Answers
 from slackwater.quality.error.quantile_slack import edge_of, least_bin
 from slackwater.quality.error.remembered_windows import (
     BOUND,
@@ -53,6 +56,7 @@ from slackwater.quality.error.remembered_windows import (
     WANTED,
     WEIGHTS,
     Judging,
+    RequiredSlack,
     no_required_slack,
     required_as_arrays,
     required_slack_of,
@@ -94,8 +98,8 @@ BLOCK = 10 * SECOND
 """What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
 PATIENCE = 3.0
 """In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
-FILLED, NEEDS = "filled", "needs"
-"""In a report: windows with tuples that have ended; and (window, bin) where what one needs has changed."""
+FILLED = "filled"
+"""In a report: windows with tuples that have ended. Beside it NEEDS: (window, bin) where what one needs has changed."""
 NO_WORDS = np.zeros((1, 0), np.int64)
 
 
@@ -157,8 +161,18 @@ class SteadyError(WatchesWindows):
             settling=slide + SECOND,
             patience=PATIENCE * time,
         )
-        self._required = no_required_slack(memory, FIRST_MARGIN)
+        self._rings = [no_required_slack(memory, FIRST_MARGIN)]
         self._scratch = np.zeros((2, self._losses.components))
+        self._estimates = None
+        if self.target.estimated and self.scaling is not None:
+            self._estimates = Estimates(self._losses, self.target, self.scaling)
+            self._rings = [no_required_slack(memory, FIRST_MARGIN) for _ in WAYS]
+            self._losses.tally.factors = self._estimates.factors_between
+
+    @property
+    def _required(self) -> RequiredSlack:
+        """What windows needed, in the way in which they are answered."""
+        return self._rings[0 if self._estimates is None else self._estimates.way]
 
     @property
     def margin(self) -> float:
@@ -221,7 +235,9 @@ class SteadyError(WatchesWindows):
         self.next_adaptation = clock + self._interval
         if clock == BEFORE_ALL:
             return
-        if self._heard is None:
+        if self._estimates is not None:
+            self.slack = self._choice_for_estimates(clock, measured.slack)
+        elif self._heard is None:
             self._look(clock)
             self.slack = self._choice(clock, measured.slack)
         else:
@@ -250,12 +266,19 @@ class SteadyError(WatchesWindows):
         if clock < max(self.next_adaptation, BEFORE_ALL + 1):
             # All shards choose at the same clock; what comes before that is reported then.
             return {}
+        return self._seen(clock)
+
+    def _seen(self, clock: int) -> Report:
+        """What is known here at a choice."""
         self._catch_up()
         self._look(clock)
         losses, required = self._losses, self._required
         filled = np.empty(required.ring.shape[1], np.int64)
         changed = np.empty((2, losses.ledger.marks[CHANGED]), np.int64)
         count = filled_windows(losses.watch, losses.ledger, required, losses.last_ended(clock), filled)
+        if self._estimates is not None:
+            seen = self._estimates.report(losses, clock, self._allowed, self._scratch)
+            return {FILLED: filled[:count].copy(), **seen}
         changed_windows(losses.watch, losses.ledger, self._allowed, self._scratch, changed)
         return {FILLED: filled[:count].copy(), NEEDS: changed}
 
@@ -265,16 +288,52 @@ class SteadyError(WatchesWindows):
     def _choice_of_shards(self, clock: int, slack: int) -> int:
         """A window is what its worst group is, in whichever shard; so it needs what it needs there."""
         heard, self._heard = self._heard or [], []
+        watermark = self._losses.reach(clock, slack)
+        return self._chosen(self._required, self._judging, heard, NEEDS, watermark, clock, slack)
+
+    def _chosen(
+        self, required: RequiredSlack, judging: Judging, heard: Sequence[Report], needs: str, watermark: int,
+        clock: int, slack: int,
+    ) -> int:  # fmt: skip
         filled = np.unique(np.concatenate([np.empty(0, np.int64), *(one[FILLED] for one in heard)]))
-        changed = np.concatenate([np.empty((2, 0), np.int64), *(one[NEEDS] for one in heard)], axis=1)
+        changed = np.concatenate([np.empty((2, 0), np.int64), *(one[needs] for one in heard)], axis=1)
         if changed.shape[1]:
             # Of every window the largest need; windows in their order.
             changed = changed[:, np.lexsort(changed[::-1])]
             changed = changed[:, np.append(changed[0, 1:] != changed[0, :-1], True)]
         return slack_for_reported(
-            self._losses.watch, self._losses.ledger, self._required, self._judging, filled,
-            np.ascontiguousarray(changed), clock, slack, self._cap,
+            self._losses.watch, required, judging, filled, np.ascontiguousarray(changed), watermark, clock,
+            slack, self._cap,
         )  # fmt: skip
+
+    def _choice_for_estimates(self, clock: int, slack: int) -> int:
+        """The slack of the way of answering that asks for less. What windows need is known when they have settled."""
+        estimates = self._estimates
+        assert estimates is not None, "they are asked for"
+        if self._heard is None:
+            # Alone it is all the shards that there are.
+            heard: Sequence[Report] = [self._seen(clock)]
+        else:
+            heard, self._heard = self._heard, []
+        settled = estimates.settled_at(self._losses, clock)
+        reached = self._losses.reach(clock, slack)
+        wanted = []
+        for way, needs in enumerate(WAYS):
+            own = slack if way == estimates.way else estimates.slack_of(way)
+            watermark = reached if way == estimates.way else clock - own
+            judging = self._judging._replace(unsettled=estimates.unsettled if way == SCALED else 0)
+            wanted.append(self._chosen(self._rings[way], judging, heard, needs, watermark, clock, own))
+        if heard:
+            estimates.hear(heard, settled)
+        return estimates.choose(wanted, self._unit)
+
+    def observe_batch(self, run: OrderedBatch, raw: OrderedBatch, answers: Sequence[Answers]) -> None:
+        self._note_closed(run)
+        super().observe_batch(run, raw, answers)
+
+    def _note_closed(self, run: OrderedBatch) -> None:
+        if self._estimates is not None:
+            self._estimates.close(self._losses, run.watermark, self.slack)
 
     def _choice(self, clock: int, slack: int) -> int:
         losses, words, behind = self._losses, NO_WORDS, NO_WORDS[0]
@@ -300,22 +359,31 @@ class SteadyError(WatchesWindows):
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         self._catch_up()
         found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation, self._count_due])}
-        found |= {f"needs_{name}": array for name, array in required_as_arrays(self._required).items()}
+        for way, required in enumerate(self._rings):
+            found |= {f"needs{way or ''}_{name}": array for name, array in required_as_arrays(required).items()}
         found |= {f"losses_{name}": array for name, array in self._losses.as_arrays().items()}
         found |= {f"modelled_{name}": array for name, array in self._modelled.as_arrays().items()}
+        if self._estimates is not None:
+            found |= {f"estimates_{name}": array for name, array in self._estimates.as_arrays().items()}
         return found | {"allowed": self._allowed.copy()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         slack, self.next_adaptation, self._count_due = arrays["times"].tolist()
         self.slack = min(slack, self._cap)
-        self._required = required_slack_of(self._required.ring.shape[1], self._judging.lately, under("needs_", arrays))
+        windows, lately = self._required.ring.shape[1], self._judging.lately
+        self._rings = [
+            required_slack_of(windows, lately, under(f"needs{way or ''}_", arrays)) for way in range(len(self._rings))
+        ]
         self._losses.restore(under("losses_", arrays))
         self._modelled.restore(under("modelled_", arrays))
         self._allowed = np.array(arrays["allowed"])
+        if self._estimates is not None:
+            self._estimates.restore(under("estimates_", arrays))
 
     def describe(self) -> str:
+        of = "estimates" if self.target.estimated else "windows"
         return (
-            f"the least slack that would have kept the error of recent windows within {self.target.bound:g}, but for"
+            f"the least slack that would have kept the error of recent {of} within {self.target.bound:g}, but for"
             f" {1 - self.target.confidence:.4g} of them, by what late tuples really weighed (steady)"
         )
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.collections.hash_table import mixed
 from slackwater.core.collections.records import NONE
@@ -225,6 +227,15 @@ def total_of(w: Watch, totals: Table, window: int, group: int, total: Floats) ->
 
 
 @inner
+def is_first(t: Table, first: int, piece: int, group: int) -> bool:
+    """Whether a group has no record in the pieces of a window before this one."""
+    before = first
+    while before < piece and (place_of(t, before) == NONE or find(t, before, group) == NONE):
+        before += 1
+    return before == piece
+
+
+@inner
 def newest_piece(w: Watch, totals: Table, window: int) -> int:
     """The newest piece of a window that has tuples, or NO_LINE."""
     for piece in range(last_piece(w, window), 2 * window - 1, -1):
@@ -277,6 +288,67 @@ def is_bad(w: Watch, allowed: Floats, total: Floats, missing: Floats) -> bool:
         if off > allowed[n] * (truth if truth != 0 else 1.0) + 1e-12 * truth:
             return True
     return False
+
+
+@inner
+def allowed_factors(w: Watch, allowed: Floats, total: Floats, missing: Floats) -> tuple[float, float]:
+    """Between which factors the estimates of a group are within what is allowed; the first is infinite if none is."""
+    low, high = 0.0, np.inf
+    if missing[TUPLES] >= total[TUPLES]:
+        return np.inf, high
+    for n in range(len(w.judged)):
+        c, kind, bound = w.judged[n, AMOUNT], w.judged[n, KIND], allowed[n] + 1e-12
+        if bound == np.inf or total[c] == 0:
+            continue
+        if missing[c] >= total[c]:
+            return np.inf, high
+        if kind == MEAN:
+            truth = total[c + 1] / total[c]
+            off = abs((total[c + 1] - missing[c + 1]) / (total[c] - missing[c]) - truth)
+            if off > bound * (abs(truth) if truth != 0 else 1.0):
+                return np.inf, high
+            continue
+        truth = total[c] if kind == SHARE else total[c + 1]
+        made = truth - (missing[c] if kind == SHARE else missing[c + 1])
+        if truth == 0:
+            if made != 0:
+                high = min(high, bound / abs(made))
+        elif made * truth <= 0:
+            return np.inf, high
+        else:
+            low, high = max(low, (1.0 - bound) * truth / made), min(high, (1.0 + bound) * truth / made)
+    return low, high
+
+
+@inner
+def has_whole_group(w: Watch, b: WindowLedger, lost: Table, window: int) -> bool:
+    """Whether a window has a group that has lost nothing."""
+    for piece in range(2 * window, last_piece(w, window) + 1):
+        r = first_record(b.totals, piece)
+        while r != NONE:
+            if place_of(lost, window) == NONE or find(lost, window, b.totals.records[r, GROUP]) == NONE:
+                return True
+            r = b.totals.records[r, NEXT]
+    return False
+
+
+@inner
+def is_whole_off(w: Watch, allowed: Floats, factor: float) -> bool:
+    """The same of an answer from which nothing is missing."""
+    if factor != 1.0:
+        for n in range(len(w.judged)):
+            if w.judged[n, KIND] != MEAN and abs(factor - 1.0) > allowed[n] + 1e-12:
+                return True
+    return False
+
+
+@inner
+def is_off(w: Watch, allowed: Floats, total: Floats, missing: Floats, factor: float) -> bool:
+    """Whether an answer without what is missing is further off than allowed, once it is multiplied by a factor."""
+    if factor == 1.0:
+        return is_bad(w, allowed, total, missing)
+    low, high = allowed_factors(w, allowed, total, missing)
+    return not low <= factor <= high
 
 
 @in_place

@@ -21,7 +21,7 @@ from slackwater.core.quality import RelativeError
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.meters import AnswerLog, Asked, Measurable, QualityMeter, Watched
+from slackwater.disorder.meters import AnswerLog, Asked, Measurable, QualityMeter, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.quality.error.answers import answered
 from slackwater.quality.error.meter import Answers, WindowTally
@@ -54,6 +54,8 @@ class WatchesWindows(SlackController):
     """A controller that must know the windows of its query, and measures the error of their answers itself."""
 
     target: RelativeError
+    scaling: Scaling | None = None
+    """How the answers are scaled that estimates are asked of."""
     _losses: WindowLosses
 
     @abstractmethod
@@ -81,6 +83,7 @@ class WatchesWindows(SlackController):
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
         if query.watched is None:
             return ()
+        self.scaling = query.scaling
         self.watch(query.watched)
         return (ErrorMeter(self, query.answers_for(self.target.bound)),)
 
