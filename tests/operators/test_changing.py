@@ -9,7 +9,9 @@ from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.pipeline import Epochs
+from slackwater.operators.union import StreamUnion
 from tests.effort import tried
 from tests.kit import laws
 from tests.kit.drive import Outcome, assert_same, drive, expected, feed, pipeline_of, results_of, truth
@@ -148,3 +150,39 @@ def test_rows_leave_early_when_the_clock_has_passed_a_multiple_of_the_period(exa
         if passed is not None and clock // every > passed:
             assert_same(table.answer, truth(example.spec, batch.take(slice(at))))
         passed = clock // every
+
+
+GRAPHS = [one for one in EXAMPLES if isinstance(one.spec, OperatorGraph)]
+CORRECTED = [
+    one for one in GRAPHS if not any(isinstance(node.operator, WindowAggregate) for node in one.spec.nodes[:-1])
+] + [one for one in EXAMPLES if isinstance(one.spec, StreamUnion)]
+
+
+@pytest.mark.parametrize("example", CORRECTED, ids=lambda example: example.name)
+@few
+@given(data=st.data())
+def test_what_a_node_corrects_is_corrected_by_the_nodes_above(example, data):
+    plain, streams = example.spec, example.spec.streams
+    spec, most = plain.corrected(FOR_EVER), {2: 50, 3: 36, 4: 24}[streams]
+    batch = data.draw(traces(streams, KINDS, most=most, filtered=True))
+    epochs, cuts, slack = data.draw(EPOCHS), data.draw(cuttings(len(batch))), data.draw(SLACKS)
+    stop = data.draw(st.integers(0, len(cuts)))
+    first, stored, outcome = pipeline_of(spec)(controller(slack), epochs), laws.Store(), Outcome()
+    for part in pieces(batch, cuts)[:stop]:
+        feed(first, [part], outcome, end=False)
+        stored.write(first)
+    stored.write(first)
+    second = pipeline_of(spec)(controller(slack), epochs)
+    second.restore(stored.read())
+    feed(second, pieces(batch, cuts)[stop:], outcome, end=True)
+    in_order = [ts for one in outcome.emissions if not one.amends for ts in one.ts.tolist()]
+    assert in_order == sorted(in_order)
+    if isinstance(plain, OperatorGraph) and isinstance(plain.top, WindowAggregate):
+        assert_same(Table(plain.top).apply(outcome.emissions).answer, truth(plain, batch))
+    else:
+        assert_same(results_of(plain, outcome.emissions), truth(plain, batch))
+
+
+def test_a_node_below_corrects_for_as_much_longer_as_the_ones_above_look_back():
+    spec = next(one.spec for one in CORRECTED if one.name == "aggregate above a join").corrected(7)
+    assert [spec.nodes[0].operator.leaving.correctable, spec.top.correctable] == [7 + spec.top.made_by.range, 7]

@@ -70,6 +70,8 @@ def _not_early(query: BoundQuery) -> str | None:
     return None if other is None else f"EMIT EARLY needs windows of time, and these are {other}; {_LEAVE_OUT}"
 
 
+    if query.stream.query is not None:
+        return f"EMIT EARLY is for an aggregate of one stream, whose tuples are known as they arrive; {_LEAVE_OUT}"
 def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
     longest = query.options.max_behind
     if emit.correctable is not None and emit.correctable > longest:
@@ -90,6 +92,8 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
             return (
                 "WITH CORRECTIONS is not offered where a query reads rows that may change again, as those of an"
                 f" aggregate do; {_LEAVE_OUT}"
+        if one is not query and isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER:
+            return f"WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back; {_LEAVE_OUT}"
             )
     return None
 

@@ -76,6 +76,20 @@ class OperatorGraph(OperatorSpec):
             return None
         return tuple((keys[0].rows[stream],) for stream in range(self.streams))
 
+    def corrected(self, reach: int) -> OperatorGraph | None:
+        """Every node is told, those below for so much longer as the nodes above look back: what they correct comes to
+        these as late tuples."""
+        reaches = {len(self.nodes) - 1: reach}
+        nodes = []
+        for number, node in reversed(tuple(enumerate(self.nodes))):
+            told = node.operator.corrected(reaches[number])
+            if told is None:
+                return None
+            nodes.append(replace(node, operator=told))
+            below = reaches[number] + node.operator.looks_back
+            reaches |= {node_of(one): below for one in node.inputs if reads_node(one)}
+        return replace(self, nodes=tuple(reversed(nodes)))
+
     def describe(self, shown: Shown) -> Described:
         return self.top.describe(shown)
 

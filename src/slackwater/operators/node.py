@@ -1,7 +1,8 @@
 """A node: a synchronizer and the operator behind it, fed by raw inputs and by nodes below.
 
 Invariant: what an operator makes is in order, and its node tells by watermarks how far it has come; so the node above
-never finds a tuple from below late. A raw tuple meets its fate, in time or late, at the one node it is an input of.
+never finds a tuple from below late, but for corrections: these come as they are made, and are late above where its
+watermark has passed them. A raw tuple meets its fate, in time or late, at the one node it is an input of.
 """
 
 from __future__ import annotations
@@ -88,7 +89,14 @@ class Node:
         made = list(self.operator.process(run, True))
         if not made:
             return synchronized.progress
-        output = joined(made)
+        parts = [[one for one in made if one.amends == amends] for amends in (False, True)]
+        made_here = [self._results(synchronized, joined(part)) for part in parts if part]
+        results = made_here[0] if len(made_here) == 1 else merged(*made_here)
+        return merged(results, synchronized.progress)
+
+    def _results(self, synchronized: Synchronized, output: Output) -> Inflow:
+        """Results of a run as tuples for the node above."""
+        run = synchronized.run
         sequence, clock, emit_time = emit_position(synchronized, output)
         delay = np.append(run.delay, 0)[output.by]
         # A window ends before its end; so a row of it belongs to the window above in which all of it lies.
@@ -99,8 +107,7 @@ class Node:
             words, kept = self._outlet.take(ts, list(output.columns))
         number = np.zeros(words.shape[1], np.int64)
         tuples = OrderedTuples(words, number, number, clock[kept], emit_time[kept], delay[kept])
-        results = Inflow(tuples, sequence[kept], synchronized.progress.last)
-        return merged(results, synchronized.progress)
+        return Inflow(tuples, sequence[kept], synchronized.progress.last)
 
     @property
     def inputs(self) -> tuple[int, ...]:

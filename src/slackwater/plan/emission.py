@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.core.emitting import CHANGE, VERSION
+from slackwater.core.emitting import CHANGE, EARLY, VERSION
 from slackwater.core.errors import UsageError
 from slackwater.core.results import FILTER
+from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.join.leaving import Leaving
 from slackwater.plan.physical import IN_TURN, PhysicalPlan
@@ -22,7 +23,9 @@ def emitting(plan: PhysicalPlan) -> PhysicalPlan:
         return plan
     if emit.changes:
         _check_changes(plan)
-    return replace(plan, operator=_told(plan.operator, plan))
+    # Where a query is cut in two, the last node runs by itself.
+    last = [replace(one, operator=_told(one.operator, plan)) for one in plan.nodes[-1:]]
+    return replace(plan, operator=_told(plan.operator, plan), nodes=(*plan.nodes[:-1], *last))
 
 
 def in_epochs(plan: PhysicalPlan) -> PhysicalPlan:
@@ -42,7 +45,14 @@ def _check_changes(plan: PhysicalPlan) -> None:
 
 
 def _told(operator: OperatorSpec, plan: PhysicalPlan) -> OperatorSpec:
-    emit = plan.emit
-    if operator.as_join is not None:
-        return replace(operator.as_join, leaving=Leaving(emit.on_arrival, plan.correctable))
-    raise UsageError(f"EMIT {emit} is not offered for this query")
+    emit, correctable = plan.emit, plan.correctable
+    told: OperatorSpec | None = None
+    if emit.kind == EARLY and operator.as_panes is not None:
+        told = Changing(operator.as_panes, correctable, emit.every)
+    elif correctable is not None:
+        told = operator.corrected(correctable)
+    elif operator.as_join is not None:
+        told = replace(operator.as_join, leaving=Leaving(emit.on_arrival))
+    if told is None:
+        raise UsageError(f"EMIT {emit} is not offered for this query")
+    return told

@@ -129,6 +129,16 @@ class WindowAggregate(OperatorSpec):
     def without_key(self) -> WithoutKey:
         return WithoutKey.NOT if self.keys or self.pane_partials is None else WithoutKey.AS_PARTIALS
 
+    def corrected(self, reach: int) -> OperatorSpec | None:
+        # It is an aggregate that is told to do more, so it is made of this one.
+        from slackwater.operators.aggregate.changing import Changing
+
+        return None if self.as_panes is None else Changing(self, reach)
+
+    @property
+    def looks_back(self) -> int:
+        return self.range
+
     def with_times(self) -> WindowAggregate:
         return self
 

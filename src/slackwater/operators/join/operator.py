@@ -154,6 +154,13 @@ class WindowJoin(OperatorSpec):
         sides = {band: {(side.stream, side.row) for side in (band.left, band.right)} for band in self.bands}
         return [band for band in self.bands if times or not of_time & sides[band]]
 
+    def corrected(self, reach: int) -> WindowJoin:
+        return replace(self, leaving=Leaving(correctable=reach))
+
+    @property
+    def looks_back(self) -> int:
+        return max(self.windows)
+
     def with_times(self) -> WindowJoin:
         return replace(self, emit=self.emit + tuple((stream, TS) for stream in range(self.streams)))
 
