@@ -105,6 +105,8 @@ def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     top = spec.top if isinstance(spec, OperatorGraph) else spec
     if isinstance(top, WindowAggregate):
         return _windows(top, emissions)
+    if getattr(spec, "correctable", None) is not None:
+        emissions = (one for one in emissions if not one.amends)
     found: Counter[Any] = Counter()
     for (result, _), times in _joined(spec, emissions).items():
         found[result] += times

@@ -293,6 +293,7 @@ OPERATORS: tuple[Example, ...] = (
     *(Example(name, spec) for name, spec in instant_specs()),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows(
+    Example("distinct keys, corrected", StreamDistinct(6, (K,), ROWS, correctable=8)),
         "the newest of the last tuples", 7, 2, (), AggregateSpec("LAST", L), AggregateSpec("FIRST", V, Kind.FLOAT)
     ),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),

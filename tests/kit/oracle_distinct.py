@@ -31,9 +31,19 @@ def processed(spec: StreamDistinct, released: Iterable[Released]) -> Counter[Mad
     return _distinct(spec, [step.tuple for step in released if not step.late])
 
 
+def corrected(spec: StreamDistinct, released: Iterable[Released]) -> Counter[Made]:
+    """The rows in the end, where late tuples count as far as they are corrected."""
+    assert spec.correctable is not None
+    counts = [step.tuple for step in released if step.tuple.ts >= step.met - spec.correctable]
+    return _distinct(spec, sorted(counts, key=lambda e: e.ts))
+
+
 def state_bound(spec: StreamDistinct, since: Callable[[int], int], watermark: int) -> int:
-    """Rows that left at or after `watermark - range`, a tuple each at most."""
-    return since(watermark - spec.range)
+    """Rows that left at or after `watermark - range`, a tuple each at most; where they are corrected, tuples that may
+    change rows, of whole windows, up to twice as many."""
+    if spec.correctable is None:
+        return since(watermark - spec.range)
+    return 4 * since(watermark - spec.correctable - 3 * spec.range) + 64
 
 
 def _distinct(spec: StreamDistinct, ordered: list[Tuple]) -> Counter[Made]:

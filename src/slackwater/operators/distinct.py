@@ -8,7 +8,7 @@ row that stands for it may be out already.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,15 @@ class StreamDistinct(OperatorSpec):
     range: int
     columns: tuple[int, ...]
     rows: int
+    correctable: int | None = None
+    """How far behind the watermark rows are corrected; None: not at all."""
+
+    def corrected(self, reach: int) -> StreamDistinct:
+        return replace(self, correctable=reach)
+
+    @property
+    def looks_back(self) -> int:
+        return self.range
 
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...]:
@@ -38,7 +47,7 @@ class StreamDistinct(OperatorSpec):
 
     @property
     def state_identity(self) -> object:
-        return self.range, self.columns, self.rows
+        return self.range, self.columns, self.rows, self.correctable is not None
 
     def describe(self, shown: Shown) -> Described:
         (stream,), columns = shown.aliases, [shown.name(0, row) for row in self.columns]
@@ -48,7 +57,12 @@ class StreamDistinct(OperatorSpec):
         return Described(label, attributes | {"keys": columns})
 
     def build(self, context: BuildContext = PLAIN) -> DistinctOperator:
-        return DistinctOperator(self)
+        if self.correctable is None:
+            return DistinctOperator(self)
+        # It is told to do more, so it is made of this one.
+        from slackwater.operators.corrected_distinct import CorrectedDistinct
+
+        return CorrectedDistinct(self)
 
 
 @in_place

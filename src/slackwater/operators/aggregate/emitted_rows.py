@@ -91,7 +91,7 @@ def find_rows(rows: Rows, windows: Words, keys: Words, make: Flags, places: Word
         if r == NONE and make[i]:
             r = take_free(rows.records, rows.counts, FREE, USED)
             rows.records[r, WINDOW], rows.records[r, VERSION] = windows[i], -1
-            rows.records[r, THERE], rows.records[r, DIRTY], rows.records[r, MARK] = 0, 0, 0
+            rows.records[r, THERE], rows.records[r, DIRTY], rows.records[r, MARK] = 0, 1, 0
             for k in range(keys.shape[1]):
                 rows.records[r, KEY + k] = keys[i, k]
             hang(rows.records, rows.buckets, ONLY_LINE, b, r)
@@ -146,6 +146,11 @@ class EmittedRows:
         places = np.empty(len(windows), np.int64)
         find_rows(self._rows, np.ascontiguousarray(windows), np.ascontiguousarray(keys), make, places)
         return places
+
+    def known(self) -> tuple[Words, Flags]:
+        """The keys of all records, of shape (records, columns), and whether a row of each is there."""
+        live = self._live()
+        return self._keys_of(live), self._rows.records[live, THERE] == 1
 
     def mark(self, windows: Words, keys: Words, marks: Words) -> Words:
         """Mark records, made where there are none; returns their places. 0 is no mark."""
