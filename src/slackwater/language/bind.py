@@ -41,7 +41,7 @@ from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import Clause, Landmarks, Rate, Select, Stream, Window, WindowForAll, refused, text_of
 from slackwater.language.parser import MOST_INPUTS
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import Scope, did_you_mean, matching
+from slackwater.language.scope import Scope, did_you_mean, equalities_of, matching, scope_of
 from slackwater.language.selection import bind_outputs
 from slackwater.language.window_bounds import bind_windows
 
@@ -97,8 +97,9 @@ def _bind(query: Select, schemas: Mapping[str, Schema]) -> BoundQuery:
 
 def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality, options: Options) -> BoundQuery:
     streams = _streams(select, schemas)
-    scope = Scope(text_of(select), streams)
-    conjuncts = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in select.conditions])
+    scope = scope_of(select, streams)
+    written = [Scalars(scope, "WHERE").condition(node) for node in select.conditions]
+    conjuncts = conjuncts_of([*equalities_of(scope), *written])
     streams, bounds, left = bind_windows(select, streams, conjuncts)
     filters, conditions = _split(left, len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))

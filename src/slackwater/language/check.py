@@ -353,3 +353,7 @@ def check_select(query: Select, outermost: bool = False) -> None:
     if not outermost and query.to_stream is not None and query.out.kind != ISTREAM:
         message = f"{query.out.kind} says how results leave, and these stay inside of the query; leave it out"
         raise refused(query.to_stream, message)
+    for stream in query.streams:
+        if stream.using:
+            message = "USING is not offered where windows slide together; write ON, as in ON a.key = b.key"
+            raise refused(stream.using[0], message)

@@ -104,7 +104,8 @@ def _stream(self: Generator, node: Stream) -> str:
     called = "" if node.called is None else f" AS {self.sql(node.called)}"
     window = "" if node.window is None else f" {self.sql(node.window)}"
     on = "" if node.on is None else f" ON {self.sql(node.on)}"
-    return f"{reads}{called}{window}{on}"
+    using = f" USING ({', '.join(map(self.sql, node.using))})" if node.using else ""
+    return f"{reads}{called}{window}{on}{using}"
 
 
 def _named(self: Generator, node: Named) -> str:

@@ -29,7 +29,7 @@ from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
 from slackwater.language.nodes import Item, Select, place_of, refused, text_of
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import Scope
+from slackwater.language.scope import Scope, scope_of
 from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
 
 
@@ -301,7 +301,7 @@ def bind_aggregation(
     query: Select, streams: tuple[StreamRef, ...], quality: Quality, options: Options
 ) -> AggregateQuery:
     """The aggregate query over streams whose windows and filters are bound already; it stands over the first one."""
-    groups = bind_groups(query, Scope(text_of(query), streams))
+    groups = bind_groups(query, scope_of(query, streams))
     selected = groups.selected
     chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
     hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]

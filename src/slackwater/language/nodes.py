@@ -172,6 +172,8 @@ class Stream(Clause):
     join = Part[str](",")
     """What stands before it: a comma, JOIN or CROSS JOIN."""
     on = Part[exp.Expr | None]()
+    using = Part[list[exp.Identifier]](())
+    """The columns of USING, instead of ON."""
 
     @property
     def query(self) -> Select | None:

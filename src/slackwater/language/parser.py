@@ -198,6 +198,9 @@ class QueryParser(ClauseParser):
                     self.fail("CROSS JOIN takes no ON; write JOIN ... ON")
             elif self.accept("JOIN") or self.accept("INNER", "JOIN"):
                 streams.append(self._stream("JOIN"))
+                if self.accept("USING"):
+                    streams[-1].set("using", self._using("JOIN"))
+                    continue
                 if not self.accept("ON"):
                     self.fail(
                         unsupported.CLAUSES.get(self.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key"
@@ -205,6 +208,19 @@ class QueryParser(ClauseParser):
                 streams[-1].set("on", self._condition("ON", commas=True))
             else:
                 return streams
+
+    def _using(self, join: str) -> list[exp.Identifier]:
+        """The columns of USING, in parentheses."""
+        if join != "JOIN":
+            self.fail(f"USING is for inner joins; with {join} write ON, as in ON a.key = b.key", self._prev)
+        if not self.accept("("):
+            self.fail("USING takes columns in parentheses, as in USING (key)")
+        names = [self.name("a column that both sides have")]
+        while self.accept(","):
+            names.append(self.name("a column that both sides have"))
+        if not self.accept(")"):
+            self.fail("expected ',' or ')' here, as in USING (key)")
+        return names
 
     def _stream(self, join: str = ",") -> Stream:
         first = self._curr

@@ -8,15 +8,16 @@ its place; a name is suggested only where a slip of the finger could have made t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from sqlglot import exp
 
 from slackwater.core.errors import QueryError
-from slackwater.expressions.tree import Column
+from slackwater.expressions.functions import ExpressionTypeError, typed_call
+from slackwater.expressions.tree import Column, Expr
 from slackwater.language.bound import StreamRef
-from slackwater.language.nodes import place_of
+from slackwater.language.nodes import Select, place_of, text_of
 
 _MORE = frozenset(
     """
@@ -35,6 +36,8 @@ _MORE = frozenset(
 """Functions of Spark SQL that the parser has no class for, or has it under another name."""
 _IN_SQL = frozenset(name.lower() for name in exp.FUNCTION_BY_NAME) | _MORE
 _ALIKE = 0.75
+Merged = tuple[tuple[int, str], ...]
+"""Columns that USING names, which are one: the stream and the name of each."""
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:
@@ -64,6 +67,7 @@ class Scope:
 
     text: str
     streams: tuple[StreamRef, ...]
+    merged: tuple[Merged, ...] = field(default=(), kw_only=True)
 
     def fail(self, message: str, node: exp.Expr) -> QueryError:
         return QueryError(message, self.text, *place_of(node))
@@ -92,10 +96,10 @@ class Scope:
         aliased = matching(names[0], [stream.alias for stream in self.streams]) if len(names) > 1 else []
         if aliased:
             positions, name = [self.position(parts[0])], ".".join(names[1:])
-            if self._candidates(name, positions):
+            if self.candidates(name, positions):
                 return self._one(name, positions, node)
         whole = ".".join(names)
-        if len(names) == 1 or self._candidates(whole, everywhere):
+        if len(names) == 1 or self.candidates(whole, everywhere):
             return self._one(whole, everywhere, node)
         if aliased:
             raise self.fail(self._unknown(name, positions), parts[-1])
@@ -107,20 +111,27 @@ class Scope:
         raise self.fail(self._unknown(whole, everywhere), parts[-1])
 
     def _one(self, name: str, positions: Sequence[int], node: exp.Column | exp.Dot) -> Column:
-        found = self._candidates(name, positions)
+        found = self.candidates(name, positions)
         if len(found) == 1:
-            position, actual = found[0]
-            field = self.streams[position].schema[actual]
-            return Column(position, actual, field.kind, field.scale)
+            return self.at(found[0])
+        merged = next((one for one in self.merged if set(found) <= set(one)), None) if found else None
+        if merged is not None:
+            return self.at(merged[0])
         if found:
             choices = " or ".join(f"{self.streams[position].alias}.{actual}" for position, actual in found)
             raise self.fail(f"'{name}' could be {choices}; say which", node)
         raise self.fail(self._unknown(name, positions), node.parts[-1])
 
+    def at(self, place: tuple[int, str]) -> Column:
+        """The column of a stream by its name."""
+        position, name = place
+        found = self.streams[position].schema[name]
+        return Column(position, name, found.kind, found.scale)
+
     def _names(self, position: int) -> tuple[str, ...]:
         return self.streams[position].schema.names
 
-    def _candidates(self, name: str, positions: Iterable[int]) -> list[tuple[int, str]]:
+    def candidates(self, name: str, positions: Iterable[int]) -> list[tuple[int, str]]:
         matches = [(at, actual) for at in positions for actual in matching(name, self.streams[at].schema.names)]
         return [match for match in matches if match[1] == name] or matches
 
@@ -132,6 +143,54 @@ class Scope:
         else:
             where, listing = "in any stream of FROM", ""
         return f"no column '{name}' {where}{did_you_mean(name, columns) or listing}"
+
+
+@dataclass(frozen=True)
+class InnerScope(Scope):
+    """The scope of a query in IN or EXISTS: its own entries come first, those of the query around it behind them."""
+
+    own: int
+
+    def column(self, node: exp.Column | exp.Dot) -> Column:
+        try:
+            return Scope(self.text, self.streams[: self.own]).column(node)
+        except QueryError as error:
+            try:
+                found = Scope(self.text, self.streams[self.own :]).column(node)
+            except QueryError:
+                raise error from None
+            return replace(found, stream=found.stream + self.own)
+
+
+def scope_of(select: Select, streams: tuple[StreamRef, ...]) -> Scope:
+    """What the expressions of a query may read; columns that USING names count once, as those of their first stream."""
+    scope = Scope(text_of(select), streams)
+    merged: list[list[tuple[int, str]]] = []
+    for position, entry in enumerate(select.streams):
+        for name in entry.using:
+            own = scope.candidates(name.name, [position])
+            before = scope.candidates(name.name, range(position))
+            group = next((one for one in merged if set(before) <= set(one)), before)
+            if len(own) != 1 or not before or (group is before and len(before) > 1):
+                where = f"in {streams[position].alias}" if len(own) != 1 else "in exactly one stream before it"
+                message = f"USING ({name.name}) needs a column of that name {where}; write ON and the columns"
+                raise scope.fail(message, name)
+            if group is before:
+                merged.append(group)
+            group += own
+            try:
+                typed_call("=", (scope.at(group[0]), scope.at(own[0])))
+            except ExpressionTypeError as error:
+                raise scope.fail(error.message, name) from None
+    return replace(scope, merged=tuple(map(tuple, merged)))
+
+
+def equalities_of(scope: Scope) -> list[Expr]:
+    """What USING says of the columns that it names."""
+    found = []
+    for first, *others in scope.merged:
+        found += [typed_call("=", (scope.at(first), scope.at(other))) for other in others]
+    return found
 
 
 def unknown_function(name: str, known: Iterable[str]) -> str:

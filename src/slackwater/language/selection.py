@@ -121,12 +121,9 @@ def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
             exprs.append(bound)
             requested.append(requested_name(item, bound, scope))
             continue
-        for position in starred:
-            stream = scope.streams[position]
-            # A result has its time in any case, under the same name.
-            for field in (one for one in stream.schema.fields if stream.query is None or one.name != RESULT_TIME):
-                exprs.append(Column(position, field.name, field.kind, field.scale))
-                requested.append(RequestedName(None, field.name, f"{stream.alias}_{field.name}", item.place))
+        for position, name in _spread(starred, scope, qualified=isinstance(item.node, exp.Column)):
+            exprs.append(scope.at((position, name)))
+            requested.append(RequestedName(None, name, f"{scope.streams[position].alias}_{name}", item.place))
     names = name_columns(requested, scope.text, aggregate=False)
     return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
 
@@ -155,6 +152,19 @@ def _starred(item: Item, scope: Scope) -> list[int] | None:
     if isinstance(node, exp.Column):
         return [scope.position(node.args["table"])]
     return list(range(len(scope.streams)))
+
+
+def _spread(positions: Sequence[int], scope: Scope, qualified: bool) -> list[tuple[int, str]]:
+    """The columns of streams, each with its stream; those that USING names come first, once, as in Spark."""
+    merged = () if qualified else scope.merged
+    once = {place for group in merged for place in group}
+    found = [group[0] for group in merged]
+    for position in positions:
+        stream = scope.streams[position]
+        # A result has its time in any case, under the same name.
+        names = (name for name in stream.schema.names if stream.query is None or name != RESULT_TIME)
+        found += [(position, name) for name in names if (position, name) not in once]
+    return found
 
 
 def _last_part(node: exp.Expr, column: Column) -> str:

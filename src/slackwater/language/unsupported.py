@@ -35,7 +35,7 @@ CLAUSES = {
     "ANTI": _OUTER + _MEMBERS,
     "ASOF": "as-of joins are not offered; " + _OUTER,
     "NATURAL": "NATURAL JOIN is not offered; name the columns, as in ON a.key = b.key",
-    "USING": "USING is not offered; name the columns, as in ON a.key = b.key",
+    "USING": "USING stands behind the stream of a JOIN, as in a JOIN b USING (key)",
     "LATERAL": "LATERAL is not offered; " + _OUTER,
     "TABLESAMPLE": "samples of a stream are not offered",
     "PIVOT": "PIVOT is not offered",

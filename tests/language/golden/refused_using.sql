@@ -1,1 +1,1 @@
-SELECT a.v FROM a [5 s] JOIN b [5 s] USING (key)
+SELECT a.v FROM a [5 s], b [5 s] USING (key)
