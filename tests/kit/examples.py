@@ -236,23 +236,26 @@ def _with_absent(joins: dict[str, WindowJoin]) -> Iterator[Example]:
     alone = typed_call("is_null", (Column(1, "v", Kind.FLOAT),))
     few = typed_call("<", (Column(0, "l", Kind.INT), Literal(2, Kind.INT)))
     either = typed_call("or", (alone, few))
+    theta_nulls = (NULL_WORD, NULL_WORD)
     yield Example("left outer join", OuterJoin(shown, JoinKind.LEFT, nulls, ROWS))
     yield Example("right outer join", OuterJoin(shown, JoinKind.RIGHT, nulls, ROWS))
     yield Example("full outer join", OuterJoin(shown, JoinKind.FULL, nulls, ROWS))
-    yield Example("left outer theta join", OuterJoin(theta, JoinKind.LEFT, nulls, ROWS))
-    yield Example("left outer join, picky", OuterJoin(picky, JoinKind.LEFT, nulls, ROWS))
-    yield Example("full outer join, picky", OuterJoin(picky, JoinKind.FULL, nulls, ROWS))
-    yield Example("full outer join after", OuterJoin(before_or_after, JoinKind.FULL, nulls, ROWS))
-    yield Example("right outer join after", OuterJoin(before_or_after, JoinKind.RIGHT, nulls, ROWS))
-    yield Example("left outer join, some rows", OuterJoin(shown, JoinKind.LEFT, nulls, ROWS, (either,), names))
-    yield Example(
-        "full outer join, counted", OuterJoin(replace(equi, count_only=True, emit=()), JoinKind.FULL, (), ROWS)
-    )
-    yield Example("semi join", OuterJoin(one_sided, JoinKind.SEMI, nulls[2:], ROWS))
-    yield Example("semi join after", OuterJoin(replace(before_or_after, emit=((0, ROW),)), JoinKind.SEMI, nulls, ROWS))
-    yield Example("semi theta join", OuterJoin(replace(theta, emit=((0, ROW),)), JoinKind.SEMI, nulls, ROWS))
-    yield Example("anti join", OuterJoin(one_sided, JoinKind.ANTI, nulls[2:], ROWS))
-    yield Example("anti theta join", OuterJoin(replace(theta, emit=((0, ROW),)), JoinKind.ANTI, nulls, ROWS))
+    by_key = replace(shown, conditions=(high,))
+    yield Example("left outer join, asking one stream", OuterJoin(by_key, JoinKind.LEFT, nulls, ROWS))
+    yield Example("left outer theta join", OuterJoin(theta, JoinKind.LEFT, theta_nulls, ROWS))
+    yield Example("left outer join, picky", OuterJoin(picky, JoinKind.LEFT, theta_nulls, ROWS))
+    yield Example("full outer join, picky", OuterJoin(picky, JoinKind.FULL, theta_nulls, ROWS))
+    yield Example("full outer join after", OuterJoin(before_or_after, JoinKind.FULL, theta_nulls, ROWS))
+    yield Example("right outer join after", OuterJoin(before_or_after, JoinKind.RIGHT, theta_nulls, ROWS))
+    some = OuterJoin(shown, JoinKind.LEFT, nulls, ROWS, (either,), names)
+    yield Example("left outer join, some rows", some)
+    yield Example("left outer join, some rows, counted", replace(some, counted=True))
+    yield Example("full outer join, counted", OuterJoin(equi, JoinKind.FULL, theta_nulls, ROWS, counted=True))
+    for kind in (JoinKind.SEMI, JoinKind.ANTI):
+        name = kind.value.removeprefix("left ")
+        yield Example(f"{name} join", OuterJoin(one_sided, kind, nulls[2:], ROWS))
+        for which, join in (("theta", theta), ("picky", picky), ("after", before_or_after)):
+            yield Example(f"{name} join, {which}", OuterJoin(replace(join, emit=((0, ROW),)), kind, nulls[:1], ROWS))
 
 
 def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
@@ -290,10 +293,10 @@ OPERATORS: tuple[Example, ...] = (
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
     Example("distinct keys", StreamDistinct(6, (K,), ROWS)),
     Example("distinct rows", StreamDistinct(9, (K, L, V), ROWS)),
+    Example("distinct keys, corrected", StreamDistinct(6, (K,), ROWS, correctable=8)),
     *(Example(name, spec) for name, spec in instant_specs()),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows(
-    Example("distinct keys, corrected", StreamDistinct(6, (K,), ROWS, correctable=8)),
         "the newest of the last tuples", 7, 2, (), AggregateSpec("LAST", L), AggregateSpec("FIRST", V, Kind.FLOAT)
     ),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),

@@ -69,12 +69,12 @@ def _rows(spec: OuterJoin, pairs: list[tuple[Tuple, Tuple]], alone: list[Tuple])
                 row: Pair = (x, None) if x.stream == 0 else (None, x)
                 rows.append((x.ts + spec.made_by.windows[x.stream], row))
     wanted = [(ts, _columns(spec, row)) for ts, row in rows if _wanted(spec, row)]
-    return Counter(ts for ts, _ in wanted) if spec.made_by.count_only else Counter(wanted)
+    return Counter(ts for ts, _ in wanted) if spec.counted else Counter(wanted)
 
 
 def _columns(spec: OuterJoin, row: Pair) -> tuple[int, ...]:
     found = []
-    for (stream, word), null in zip(spec.made_by.emit, spec.nulls, strict=False):
+    for (stream, word), null in zip(spec.made_by.emit, spec.nulls, strict=True):
         e = row[stream]
         found.append(null if e is None else e.words[word])
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from slackwater.core.emitting import ONCE
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.results import AS_MADE
 from slackwater.core.schema import Field, Kind, Schema
@@ -98,7 +99,9 @@ def _query(query: BoundQuery) -> list[str]:
         if query.match is not None:
             within = query.match.within
             lines.append("match time" if within is None else f"match time within {format_duration(within)}")
+        lines += [] if query.kind is JoinKind.INNER else [f"{query.kind.value} join"]
         lines += [f"condition {_expr(condition)}" for condition in query.conditions]
+        lines += [f"kept {_expr(condition)}" for condition in query.kept]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     else:
         lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]

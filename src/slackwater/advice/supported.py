@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.core.errors import UsageError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.results import ISTREAM
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, streams_read
@@ -29,6 +30,8 @@ def _why_not(query: BoundQuery) -> str | None:
         if stream.window is not None:
             return f"the window of {stream.alias} is not one of time"
     if isinstance(query, JoinQuery):
+        if query.kind is not JoinKind.INNER:
+            return f"this is a {query.kind.value} join, and late tuples make rows of it false: ask about the inner join"
         if query.out.kind != ISTREAM:
             return f"results leave by {query.out}, not as they are made: leave that out"
         if query.options.shape != "multiway" or query.options.join is not None:

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.core.errors import QueryError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
+from slackwater.language.absence import bind_absence, has_absence, why_not_so
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -81,6 +83,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
         raise QueryError("an expression of this query is nested too deeply", text) from None
     bound = replace(bound, emit=query.emit)
     _check_quality(query, bound)
+    _check_options(query, bound)
     _check_emission(query, bound)
     inputs = len(raw_streams(bound))
     if inputs > MOST_INPUTS:
@@ -97,6 +100,8 @@ def _bind(query: Select, schemas: Mapping[str, Schema]) -> BoundQuery:
 
 def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality, options: Options) -> BoundQuery:
     streams = _streams(select, schemas)
+    if has_absence(select):
+        return bind_absence(select, streams, lambda inner: _streams(inner, schemas), quality, options)
     scope = scope_of(select, streams)
     written = [Scalars(scope, "WHERE").condition(node) for node in select.conditions]
     conjuncts = conjuncts_of([*equalities_of(scope), *written])
@@ -167,6 +172,8 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         message = (
             "RECALL counts the results of a join; for an aggregate write ERROR, as in WITH ERROR 1% CONFIDENCE 95%"
         )
+    elif isinstance(bound, JoinQuery) and bound.kind is not JoinKind.INNER and isinstance(quality, Recall):
+        message = f"RECALL is not offered with {bound.kind.value} joins. Write COMPLETE, NO WAIT or DELAY"
     elif isinstance(bound, JoinQuery) and isinstance(quality, RelativeError):
         message = (
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
@@ -190,6 +197,14 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         message = why_no_estimate(bound)
     if message is not None and query.target is not None:
         raise refused(query.target, message)
+
+
+def _check_options(query: Select, bound: BoundQuery) -> None:
+    """Refuse options that the kind of a join does not go with."""
+    if isinstance(bound, JoinQuery) and bound.kind is not JoinKind.INNER and query.settings is not None:
+        message = why_not_so(bound)
+        if message is not None:
+            raise refused(query.settings, message)
 
 
 def _check_emission(query: Select, bound: BoundQuery) -> None:

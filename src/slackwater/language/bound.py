@@ -11,6 +11,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar
 
 from slackwater.core.emitting import ONCE, Emit
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
@@ -132,6 +133,11 @@ class JoinQuery(RowsQuery):
     match: Match | None = None
     """Of windows that follow rates: how near in time members must be; None: however far."""
     emit: Emit = ONCE
+    kind: JoinKind = JoinKind.INNER
+    """What becomes of tuples without partner. Where it is not INNER there are two streams, and `conditions`, which may
+    read one of them alone, say who is a partner."""
+    kept: tuple[Expr, ...] = ()
+    """What must be true of a row of such a join, nulls in it included."""
 
 
 @dataclass(frozen=True)

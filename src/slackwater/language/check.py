@@ -16,10 +16,12 @@ References: 001 §2.3; 004 §2.1.2.
 from __future__ import annotations
 
 from slackwater.core.errors import QueryError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
+from slackwater.language.absence import check_absence, has_absence, slides_nowhere
 from slackwater.language.groups import is_aggregation
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
@@ -73,6 +75,10 @@ def _check_chain(query: Select) -> None:
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
     for select in query.all_united:
+        if has_absence(select):
+            place = select.members[0] if select.members else select.streams[-1]
+            join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
+            raise refused(place, _NOT_IN_A_CHAIN.format(join, "is", "run it by itself"))
         if select.kind:
             why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
             raise refused(select, why, select.kind_place)
@@ -100,6 +106,7 @@ def _check_query(query: Select, quality: Quality) -> None:
 
 def _check_select(select: Select, quality: Quality) -> None:
     aggregation = is_aggregation(select)
+    check_absence(select, aggregation)
     if select.kind:
         why = KINDS[select.kind].refusal(select, aggregation)
         if why is not None:
@@ -300,7 +307,9 @@ def over_instants(query: Select) -> bool:
 
 def _select_over_instants(query: Select) -> bool:
     streams = query.streams
-    if query.members or any(stream.query is not None and over_instants(stream.query) for stream in streams):
+    if (query.members and not slides_nowhere(query)) or any(
+        stream.query is not None and over_instants(stream.query) for stream in streams
+    ):
         return True
     bare = [stream.query for stream in streams if stream.query is not None and stream.window is None]
     if len(streams) > 1:
@@ -341,9 +350,17 @@ def check_instants(query: Select) -> None:
 
 def check_select(query: Select, outermost: bool = False) -> None:
     """Refuse clauses that one SELECT, which is part of such a query, cannot have."""
+    outer = next((stream for stream in query.streams if stream.kind is not JoinKind.INNER), None)
+    if outer is not None:
+        message = f"{outer.join} is not offered where windows slide together; write IN or EXISTS with a query in WHERE"
+        raise refused(outer, message)
     if query.united:
         message = "UNION ALL is not offered where windows slide together; run one query for each part"
         raise refused(query.united[0], message)
+    for stream in query.streams:
+        if stream.using:
+            message = "USING is not offered where windows slide together; write ON, as in ON a.key = b.key"
+            raise refused(stream.using[0], message)
     if query.windows:
         message = "WINDOW and PATH are between tuples of a join; where windows slide together each stands in brackets"
         raise refused(query.windows[0], message)
@@ -353,7 +370,3 @@ def check_select(query: Select, outermost: bool = False) -> None:
     if not outermost and query.to_stream is not None and query.out.kind != ISTREAM:
         message = f"{query.out.kind} says how results leave, and these stay inside of the query; leave it out"
         raise refused(query.to_stream, message)
-    for stream in query.streams:
-        if stream.using:
-            message = "USING is not offered where windows slide together; write ON, as in ON a.key = b.key"
-            raise refused(stream.using[0], message)

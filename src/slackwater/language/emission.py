@@ -7,8 +7,10 @@ window becomes that of the closed one, and a correction is what the answer would
 from __future__ import annotations
 
 from slackwater.core.emitting import EARLY, IN_ORDER, ON_ARRIVAL, Emit
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.results import ADAPTIVE, FILTER, ISTREAM
 from slackwater.core.time import format_duration
+from slackwater.language.absence import why_not_emitted_so
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -32,6 +34,8 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
         return f"EMIT {emit} is not offered where windows slide together: {_LEAVE_OUT}"
     if query.out.kind != ISTREAM:
         return f"{query.out.kind} says when results leave, and so does EMIT; leave one of them out"
+    if isinstance(query, JoinQuery) and query.kind is not JoinKind.INNER and emit.kind != EARLY:
+        return why_not_emitted_so(query, emit)
     if emit.kind == ON_ARRIVAL:
         return _not_on_arrival(query)
     if emit.kind == EARLY:
@@ -66,12 +70,12 @@ def _not_early(query: BoundQuery) -> str | None:
             "EMIT EARLY is for aggregates: a row of anything else is whole when it is made; of a join, EMIT ON ARRIVAL"
             " gives results as soon as they can be"
         )
+    if query.stream.query is not None:
+        return f"EMIT EARLY is for an aggregate of one stream, whose tuples are known as they arrive; {_LEAVE_OUT}"
     other = _other_window((query.stream,))
     return None if other is None else f"EMIT EARLY needs windows of time, and these are {other}; {_LEAVE_OUT}"
 
 
-    if query.stream.query is not None:
-        return f"EMIT EARLY is for an aggregate of one stream, whose tuples are known as they arrive; {_LEAVE_OUT}"
 def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
     longest = query.options.max_behind
     if emit.correctable is not None and emit.correctable > longest:
@@ -88,12 +92,12 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
             return "WITH CORRECTIONS does not go with options join and shape; leave one of them out"
         if isinstance(one, JoinQuery) and one.options.ordering in (FILTER, ADAPTIVE):
             return f"WITH CORRECTIONS does not go with option ordering = '{one.options.ordering}'; leave it out"
+        if one is not query and isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER:
+            return f"WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back; {_LEAVE_OUT}"
         if one is not query and not isinstance(one, JoinQuery | UnionQuery):
             return (
                 "WITH CORRECTIONS is not offered where a query reads rows that may change again, as those of an"
                 f" aggregate do; {_LEAVE_OUT}"
-        if one is not query and isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER:
-            return f"WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back; {_LEAVE_OUT}"
             )
     return None
 

@@ -20,13 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
-from sqlglot import exp
-
-from slackwater.core.errors import QueryError
-from slackwater.core.schema import Field, Kind, Schema
+from slackwater.core.schema import Field, Schema
 from slackwater.core.time import format_duration
 from slackwater.expressions.aggregates import FUNCTIONS
-from slackwater.expressions.functions import ExpressionTypeError, typed_call
+from slackwater.expressions.functions import typed_call
 from slackwater.expressions.relational import (
     Aggregate,
     AggregateCall,
@@ -35,11 +32,12 @@ from slackwater.expressions.relational import (
     Relation,
     Scan,
 )
-from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of, with_columns
+from slackwater.expressions.tree import Column, Expr, columns_of, streams_of, with_columns
+from slackwater.language.absence import Member, apart, equality, is_known
 from slackwater.language.bound import WINDOW_COLUMNS, InstantQuery, Output, StreamRef
 from slackwater.language.check import check_aliases, check_select
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
-from slackwater.language.forms import flattened, unwrapped
+from slackwater.language.forms import unwrapped
 from slackwater.language.groups import (
     Groups,
     bind_groups,
@@ -53,7 +51,7 @@ from slackwater.language.groups import (
 from slackwater.language.nodes import Select, Stream, Window, refused, text_of, why_no_slide
 from slackwater.language.relations import Combined, Entry, combined, join, pruned, selected
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import Scope
+from slackwater.language.scope import InnerScope, Scope
 from slackwater.language.selection import bind_outputs, free_name, name_columns
 
 Source = Callable[[Stream], str]
@@ -66,33 +64,6 @@ class _Shape:
 
     relation: Relation
     outputs: tuple[tuple[Field, Expr], ...]
-
-
-@dataclass(frozen=True)
-class _Member:
-    """IN or EXISTS with a query: the values that are looked for (none for EXISTS), and whether they must be absent."""
-
-    values: tuple[exp.Expr, ...]
-    query: Select
-    negated: bool
-    node: exp.Expr
-
-
-@dataclass(frozen=True)
-class _Inner(Scope):
-    """The scope of a query in IN or EXISTS: its own entries come first, those of the query around it behind them."""
-
-    own: int
-
-    def column(self, node: exp.Column | exp.Dot) -> Column:
-        try:
-            return Scope(self.text, self.streams[: self.own]).column(node)
-        except QueryError as error:
-            try:
-                found = Scope(self.text, self.streams[self.own :]).column(node)
-            except QueryError:
-                raise error from None
-            return replace(found, stream=found.stream + self.own)
 
 
 def bind_instants(query: Select, schemas: Mapping[str, Schema], source: Source) -> InstantQuery:
@@ -175,7 +146,7 @@ class _Binder:
         check_select(query, outermost)
         entries, positions = self._entries(query)
         scope = Scope(self._text, tuple(entry.stream for entry in entries))
-        plain, members = _apart(query, scope)
+        plain, members = apart(query, scope)
         conditions = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])
         found = self._combined(entries, positions, conditions)
         for member in members:
@@ -251,7 +222,7 @@ class _Binder:
         return combined(entries, [one for one in conditions if len(streams_of(one)) > 1])
 
     def _with_member(
-        self, left: Combined, entries: Sequence[Entry], member: _Member, conditions: Sequence[Expr]
+        self, left: Combined, entries: Sequence[Entry], member: Member, conditions: Sequence[Expr]
     ) -> Combined:
         """The rows of a relation that IN or EXISTS leaves of it."""
         kind: OneOf["semi", "anti"] = "anti" if member.negated else "semi"
@@ -268,8 +239,8 @@ class _Binder:
         around = Combined(left.relation, shifted)
         pairs = []
         for value, inner in zip((_shifted(value, count) for value in values), own.values, strict=False):
-            equal = self._equal(value, inner, member.node)
-            known = _known(value, [_shifted(one, count) for one in conditions]) and _known(inner, own.conditions)
+            equal = equality(outer, value, inner, member.node)
+            known = is_known(value, [_shifted(one, count) for one in conditions]) and is_known(inner, own.conditions)
             if member.negated and not known:
                 nulls = typed_call("is_null", (value,)), typed_call("is_null", (inner,))
                 equal = typed_call("or", (equal, *nulls))
@@ -277,24 +248,18 @@ class _Binder:
         made = join(around, own.combined, [*pairs, *own.correlated], kind, left.relation.columns)
         return Combined(made, left.names)
 
-    def _equal(self, value: Expr, inner: Expr, node: exp.Expr) -> Expr:
-        try:
-            return typed_call("=", (value, inner))
-        except ExpressionTypeError as error:
-            raise Scope(self._text, ()).fail(error.message, node) from None
-
     def _member_entries(self, query: Select, outer: Scope) -> _Inside:
         """The query of IN or EXISTS; where it groups, computes once for all or is DISTINCT, as one entry."""
         check_select(query)
         if is_aggregation(query) or query.kind:
             entry = self._subquery("", query)
-            scope = _Inner(self._text, (entry.stream, *outer.streams), 1)
+            scope = InnerScope(self._text, (entry.stream, *outer.streams), 1)
             values = tuple(Column(0, one.name, one.kind, one.scale) for one in entry.stream.schema.fields)
             names = {(0, name): own for name, own in entry.names.items()}
             return _Inside(scope, Combined(entry.relation, names), (), values, ())
         entries, positions = self._entries(query)
-        scope = _Inner(self._text, (*(entry.stream for entry in entries), *outer.streams), len(entries))
-        plain, members = _apart(query, scope)
+        scope = InnerScope(self._text, (*(entry.stream for entry in entries), *outer.streams), len(entries))
+        plain, members = apart(query, scope)
         conditions = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])
         own = range(len(entries))
         inside = [one for one in conditions if all(at in own for at in streams_of(one))]
@@ -319,37 +284,6 @@ class _Inside:
     """What it selects."""
     conditions: tuple[Expr, ...]
     """What is true of all its rows."""
-
-
-def _apart(query: Select, scope: Scope) -> tuple[list[exp.Expr], list[_Member]]:
-    """The conjuncts of the conditions: plain ones, and IN and EXISTS with a query."""
-    plain, members = [], []
-    for condition in query.conditions:
-        inner = unwrapped(condition)
-        for node in flattened(inner) if isinstance(inner, exp.And) else [condition]:
-            member = _member(node)
-            if member is not None:
-                members.append(member)
-                continue
-            if node.find(Select) is not None:
-                message = "IN and EXISTS with a query stand by themselves between ANDs, or behind NOT"
-                raise scope.fail(message, node)
-            plain.append(node)
-    return plain, members
-
-
-def _member(node: exp.Expr) -> _Member | None:
-    """A conjunct that is IN or EXISTS with a query."""
-    whole, node, negated = node, unwrapped(node), False
-    while isinstance(node, exp.Not):
-        node, negated = unwrapped(node.this), not negated
-    if isinstance(node, exp.Exists) and isinstance(node.this, Select):
-        return _Member((), node.this, negated, whole)
-    query = node.args.get("query")
-    if not isinstance(node, exp.In) or not isinstance(query, Select):
-        return None
-    values = tuple(node.this.expressions) if isinstance(node.this, exp.Tuple) else (node.this,)
-    return _Member(values, query, negated, whole)
 
 
 def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
@@ -439,8 +373,3 @@ def _of_stream(expr: Expr, position: int) -> Expr:
 def _shifted(expr: Expr, by: int) -> Expr:
     """An expression over entries that stand further behind."""
     return with_columns(expr, lambda column: replace(column, stream=column.stream + by))
-
-
-def _known(value: Expr, conditions: Sequence[Expr]) -> bool:
-    """Whether conditions say that a value is no null."""
-    return Call("not", (Call("is_null", (value,), Kind.BOOL),), Kind.BOOL) in conditions

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from slackwater.core.emitting import ONCE, Emit
 from slackwater.core.errors import QueryError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality
 from slackwater.core.results import AS_MADE, Out
@@ -170,10 +171,15 @@ class Stream(Clause):
     called = Part[exp.Identifier | None]()
     window = Part[Window | Landmarks | Rate | None]()
     join = Part[str](",")
-    """What stands before it: a comma, JOIN or CROSS JOIN."""
+    """What stands before it: a comma, JOIN, CROSS JOIN or one of JOINED_AS."""
     on = Part[exp.Expr | None]()
     using = Part[list[exp.Identifier]](())
     """The columns of USING, instead of ON."""
+
+    @property
+    def kind(self) -> JoinKind:
+        """What becomes of tuples without partner."""
+        return JOINED_AS.get(self.join, JoinKind.INNER)
 
     @property
     def query(self) -> Select | None:
@@ -195,6 +201,16 @@ class Stream(Clause):
     def alias_place(self) -> Place:
         """Where the text says how it is called."""
         return place_of(self.called or self)
+
+
+JOINED_AS = {
+    "LEFT JOIN": JoinKind.LEFT,
+    "RIGHT JOIN": JoinKind.RIGHT,
+    "FULL JOIN": JoinKind.FULL,
+    "LEFT SEMI JOIN": JoinKind.SEMI,
+    "LEFT ANTI JOIN": JoinKind.ANTI,
+}
+"""Joins that give tuples without partner, or ask for them, by the words before a stream."""
 
 
 class Named(Clause):

@@ -19,7 +19,7 @@ from slackwater.core.errors import QueryError
 from slackwater.language import unsupported
 from slackwater.language.clause_parser import WINDOW_WORDS, ClauseParser
 from slackwater.language.kinds import KINDS
-from slackwater.language.nodes import EXPLAIN_AS, TEXT, Item, MatchTime, Named, Select, Stream, place_of, put
+from slackwater.language.nodes import EXPLAIN_AS, JOINED_AS, TEXT, Item, MatchTime, Named, Select, Stream, place_of, put
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
 
@@ -30,6 +30,13 @@ MOST_INPUTS = 32
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
 _SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"HAVING", "OPTIONS", "MATCH"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
+_INNER = (("JOIN",), ("INNER", "JOIN"))
+_OTHERS: dict[tuple[str, ...], str] = {
+    **{tuple(name.split()): name for name in JOINED_AS},
+    **{(side, "OUTER", "JOIN"): f"{side} JOIN" for side in ("LEFT", "RIGHT", "FULL")},
+    **{(kind, "JOIN"): f"LEFT {kind} JOIN" for kind in ("SEMI", "ANTI")},
+}
+"""How joins are written that are not inner joins."""
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
 _SECOND = (
@@ -196,18 +203,24 @@ class QueryParser(ClauseParser):
                 streams.append(self._stream("CROSS JOIN"))
                 if self.word() == "ON":
                     self.fail("CROSS JOIN takes no ON; write JOIN ... ON")
-            elif self.accept("JOIN") or self.accept("INNER", "JOIN"):
-                streams.append(self._stream("JOIN"))
+            elif (join := self._join()) is not None:
+                streams.append(self._stream(join))
                 if self.accept("USING"):
-                    streams[-1].set("using", self._using("JOIN"))
+                    streams[-1].set("using", self._using(join))
                     continue
                 if not self.accept("ON"):
                     self.fail(
-                        unsupported.CLAUSES.get(self.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key"
+                        unsupported.CLAUSES.get(self.word()) or f"{join} needs a condition: ON, as in ON a.key = b.key"
                     )
                 streams[-1].set("on", self._condition("ON", commas=True))
             else:
                 return streams
+
+    def _join(self) -> str | None:
+        """The words of a join with ON that comes next, as they are written out."""
+        if any(self.accept(*words) for words in _INNER):
+            return "JOIN"
+        return next((join for words, join in _OTHERS.items() if self.accept(*words)), None)
 
     def _using(self, join: str) -> list[exp.Identifier]:
         """The columns of USING, in parentheses."""

@@ -6,8 +6,8 @@ _SUBQUERY = (
     "a query inside an expression is not offered; a sub-query stands in FROM, as in FROM (SELECT v FROM s) j, or in"
     " WHERE behind IN and EXISTS"
 )
-_MEMBERS = "; rows with a partner, or without one, are told by IN and EXISTS with a query in WHERE"
-_OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
+_JOINED = "write JOIN ... ON, or a comma and WHERE"
+_OUTER = "write LEFT JOIN, RIGHT JOIN, FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN, and ON"
 _SET = "queries cannot be combined with EXCEPT or INTERSECT; of streams only UNION ALL is offered"
 _UNION = "UNION would have to remember every row for ever to leave out the second of two; write UNION ALL"
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
@@ -31,12 +31,12 @@ CLAUSES = {
     "RIGHT": _OUTER,
     "FULL": _OUTER,
     "OUTER": _OUTER,
-    "SEMI": _OUTER + _MEMBERS,
-    "ANTI": _OUTER + _MEMBERS,
-    "ASOF": "as-of joins are not offered; " + _OUTER,
+    "SEMI": _OUTER,
+    "ANTI": _OUTER,
+    "ASOF": "as-of joins are not offered; " + _JOINED,
     "NATURAL": "NATURAL JOIN is not offered; name the columns, as in ON a.key = b.key",
     "USING": "USING stands behind the stream of a JOIN, as in a JOIN b USING (key)",
-    "LATERAL": "LATERAL is not offered; " + _OUTER,
+    "LATERAL": "LATERAL is not offered; " + _JOINED,
     "TABLESAMPLE": "samples of a stream are not offered",
     "PIVOT": "PIVOT is not offered",
     "SELECT": _SUBQUERY,

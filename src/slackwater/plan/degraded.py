@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import NoWait
 from slackwater.core.results import AS_MADE
@@ -38,7 +39,7 @@ SETTLING = 4
 
 def can_reduce(query: BoundQuery) -> bool:
     """Whether streams can be taken out of a query: it is made of joins and selections, and results leave as made."""
-    if not isinstance(query, JoinQuery) or query.out != AS_MADE:
+    if not isinstance(query, JoinQuery) or query.out != AS_MADE or query.kind is not JoinKind.INNER:
         return False
     return all(stream.query is None or can_reduce(stream.query) for stream in query.streams)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from slackwater.core.errors import UsageError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.results import ADAPTIVE, DEFAULT_ALPHA, FILTER, ISTREAM, STRATEGIES, SYNC, Ordering
-from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
+from slackwater.language.bound import BoundQuery, JoinQuery, RowWindow, follows_rates, streams_read
 
 OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha", "shards_by")
 """Options that say how the streams of one join are joined."""
@@ -25,6 +26,8 @@ def in_turn(query: BoundQuery) -> str | None:
         return "windows of rows"
     if follows_rates(query):
         return "windows that follow rates"
+    if isinstance(query, JoinQuery) and query.kind is not JoinKind.INNER:
+        return f"{query.kind.value} joins"
     if query.emit.on_arrival or query.emit.corrections:
         return f"EMIT {query.emit}"
     return None if query.out.kind == ISTREAM else query.out.kind

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.core.errors import UsageError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import asks_estimates
 from slackwater.core.results import DSTREAM, ISTREAM
-from slackwater.core.schema import UTC, Kind
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, UTC, Kind
 from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
@@ -26,6 +27,8 @@ from slackwater.language.distinct import DistinctQuery
 from slackwater.language.estimates import estimate_columns
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
+from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.algorithms import ALGORITHMS
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -60,13 +63,15 @@ def plan(
     """The plan of a query.
 
     `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, keys and aggregates not
-    selected.
+    selected, and what change rows say to a judge (`core.emitting`).
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
     made = on_engines(emitting(_plan(ordered, count_only, identities)), expected or {})
     if _holds_results(made.query):
         made = replace(made, operator=RelationToStream(made.operator, made.query.out.every or 0))
+    if identities and made.emit.changes:
+        made = replace(made, judged=True)
     return replace(made, orders=orders, partitioning=partitioning_of(made, expected), weights=weights_of(made))
 
 
@@ -113,9 +118,8 @@ def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> Physic
 
 
 def _with_identities(query: JoinQuery) -> JoinQuery:
-    members = tuple(
-        SelectItem(f"_row_{stream.alias}", Column(i, IDENTITY, Kind.INT)) for i, stream in enumerate(query.streams)
-    )
+    told = query.streams[:1] if query.kind.one_sided else query.streams
+    members = tuple(SelectItem(f"_row_{stream.alias}", Column(i, IDENTITY, Kind.INT)) for i, stream in enumerate(told))
     return replace(query, outputs=query.outputs + members)
 
 
@@ -135,7 +139,8 @@ def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> Physical
     read = sorted({pair for condition in conditions for pair in columns_of(condition)})
     columns = tuple((stream, name, layouts[stream].column(name)) for stream, name in read)
     selected = () if count_only else query.outputs
-    emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
+    read_of_rows = (*(item.expr for item in selected), *query.kept)
+    emitted = tuple(dict.fromkeys(pair for expr in read_of_rows for pair in sorted(columns_of(expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
     ordering = ordering_of(query.options, len(query.streams), in_turn(query))
@@ -143,16 +148,29 @@ def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> Physical
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, count_only, graph)
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
+    made: OperatorSpec = _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs)
+    if query.kind is not JoinKind.INNER:
+        pairs = replace(operator, count_only=False)
+        made = OuterJoin(pairs, query.kind, _nulls(query, emitted), rows, query.kept, emitted, count_only)
     return PhysicalPlan(
         query,
         inputs,
-        _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs),
+        made,
         outputs,
         emitted,
         query.quality,
         query.options,
         ordering=ordering,
     )
+
+
+def _nulls(query: JoinQuery, emitted: tuple[tuple[int, str], ...]) -> tuple[int, ...]:
+    """How a null looks in every column."""
+    floats = {
+        (at, one.name) for at, stream in enumerate(query.streams) for one in stream.schema.fields
+        if one.kind is Kind.FLOAT
+    }  # fmt: skip
+    return tuple(NULL_FLOAT if pair in floats else NULL_WORD for pair in emitted)
 
 
 def _taken_in(part: Expr, layouts: list[InputLayout]) -> Column:

@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from slackwater.core.emitting import EARLY
 from slackwater.core.errors import UsageError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
 from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, is_chain, raw_streams
 from slackwater.language.distinct import DistinctQuery
+from slackwater.verify.absence import judge_absence
 from slackwater.verify.aggregate import judge_aggregate, read_by
 from slackwater.verify.aggregate_truth import make_truth
 from slackwater.verify.chain import Levels, all_expressions
@@ -152,6 +154,8 @@ def _judge_windows(trial: Trial[AggregateQuery]) -> Verdict:
 
 
 def _judge_joined(trial: Trial[JoinQuery]) -> Verdict:
+    if trial.query.kind is not JoinKind.INNER:
+        return judge_absence(trial)
     if counts_rows(trial.query):
         return (judge_counted_row_join if trial.count_only else judge_row_join)(trial)
     return (judge_counted_join if trial.count_only else judge_join)(trial)

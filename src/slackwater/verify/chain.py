@@ -6,6 +6,10 @@ must have lost.
 
 Invariant: a result of a join is lost for sure iff a member met a watermark behind its time, and perhaps iff it met its
 very time; a late row is in the windows that end after the watermark it met, and in no selection.
+
+With corrections an operator hands on what late rows make of it, and whoever reads that takes it as late rows. So
+nothing is lost below: a row carries the watermark that its latest member met, and is judged by it at the last join or
+window above.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -35,6 +39,7 @@ from slackwater.verify.join_truth import Enumeration
 from slackwater.verify.sql import TYPES, Renderer
 
 Variant = Literal["true", "sure", "maybe"]
+_NEVER = f"CAST({BEFORE_ALL} AS BIGINT)"
 VARIANTS: tuple[Variant, ...] = ("true", "sure", "maybe")
 
 
@@ -49,7 +54,7 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
         return found + [call.argument for call in query.aggregates if call.argument is not None]
     if not isinstance(query, RowsQuery):
         return found
-    conditions = query.conditions if isinstance(query, JoinQuery) else ()
+    conditions = (*query.conditions, *query.kept) if isinstance(query, JoinQuery) else ()
     return [*found, *conditions, *(output.expr for output in query.outputs)]
 
 
@@ -62,15 +67,17 @@ def all_expressions(query: BoundQuery) -> Iterator[Expr]:
 
 
 class Levels:
-    """Makes tables of results: `ts`, and `c<k>` for the k-th column."""
+    """Makes tables of results: `ts`, `met` (the watermark the latest member met, where it is carried), and `c<k>` for the
+    k-th column."""
 
-    def __init__(self, connection: Any, inputs: Sequence[JudgedInput]) -> None:
-        self._connection, self._inputs = connection, inputs
+    def __init__(self, connection: Any, inputs: Sequence[JudgedInput], carried: bool = False) -> None:
+        """`carried`: operators hand on what late rows make of them."""
+        self._connection, self._inputs, self._carried = connection, inputs, carried
         self._tables = 0
 
     def results(self, query: BoundQuery, variant: Variant) -> str:
         """The table of all results of a query."""
-        return self._results(query, variant, [0])
+        return self._results(query, variant, [0], last=True)
 
     def windows(self, query: AggregateQuery, variant: Variant) -> str:
         """The table of all windows of an aggregate, as `make_truth` has them."""
@@ -81,19 +88,21 @@ class Levels:
         (source,) = self._sources(query, variant, [0], Renderer([query.stream.schema]))
         return source
 
-    def _results(self, query: BoundQuery, variant: Variant, read: list[int]) -> str:
-        level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int]], str]] = {
+    def _results(self, query: BoundQuery, variant: Variant, read: list[int], last: bool) -> str:
+        """`last`: no join and no window reads them."""
+        level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int], bool], str]] = {
             UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined,
         }  # fmt: skip
-        return level_of[type(query)](query, variant, read)
+        return level_of[type(query)](query, variant, read, last)
 
-    def _united(self, query: UnionQuery, variant: Variant, read: list[int]) -> str:
-        parts = [self._results(stream.query, variant, read) for stream in query.streams if stream.query is not None]
+    def _united(self, query: UnionQuery, variant: Variant, read: list[int], last: bool) -> str:
+        inside = [stream.query for stream in query.streams if stream.query is not None]
+        parts = [self._results(one, variant, read, last) for one in inside]
         kinds = [output.expr.kind for output in query.outputs]
-        listed = ", ".join(["ts", *(f"CAST(c{k} AS {TYPES[kind]}) AS c{k}" for k, kind in enumerate(kinds))])
+        listed = ", ".join(["ts", "met", *(f"CAST(c{k} AS {TYPES[kind]}) AS c{k}" for k, kind in enumerate(kinds))])
         return self._made(" UNION ALL ".join(f"SELECT {listed} FROM {part}" for part in parts))
 
-    def _joined(self, query: JoinQuery, variant: Variant, read: list[int]) -> str:
+    def _joined(self, query: JoinQuery, variant: Variant, read: list[int], last: bool) -> str:
         render = Renderer([stream.schema for stream in query.streams])
         sources = self._sources(query, variant, read, render)
         streams = range(len(query.streams))
@@ -101,13 +110,17 @@ class Levels:
         needed = {render.column(*pair) for output in query.outputs for pair in columns_of(output.expr)}
         keep = needed | {f"met_{i}" for i in streams}
         rows = Enumeration(self._connection, query, render, sources).combinations(list(streams), query.conditions, keep)
-        # A selection has no other row that could complete a late one.
-        sign = "<=" if variant == "maybe" or len(streams) == 1 else "<"
-        there = "true" if variant == "true" else " AND ".join(f"met_{i} {sign} {time}" for i in streams)
-        columns = [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
-        return self._made(f"SELECT {', '.join([f'{time} AS ts', *columns])} FROM ({rows}) WHERE {there}")
+        # A row of a stream that is late alone has no other that could complete it.
+        alone = len(streams) == 1 and query.streams[0].query is None
+        sign = "<=" if variant == "maybe" and not alone else "<"
+        there = " AND ".join(f"met_{i} {sign} {time}" for i in streams)
+        if variant == "true" or (self._carried and not last):
+            there = "true"
+        columns = [f"{time} AS ts", f"greatest({', '.join(f'met_{i}' for i in streams)}) AS met"]
+        columns += [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
+        return self._made(f"SELECT {', '.join(columns)} FROM ({rows}) WHERE {there}")
 
-    def _aggregated(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:
+    def _aggregated(self, query: AggregateQuery, variant: Variant, read: list[int], last: bool) -> str:
         windows = self._windows(query, variant, read)
         value = "t" if variant == "true" else "e"
         held = {key.name: (f"k{n}", key.expr.kind) for n, key in enumerate(query.keys)}
@@ -117,7 +130,8 @@ class Levels:
         columns = [("window_start", Kind.TIME), ("window_end", Kind.TIME), *(held[name] for name in query.order)]
         listed = [f"CAST({name} AS {TYPES[kind]}) AS c{k}" for k, (name, kind) in enumerate(columns)]
         there = is_wanted(query, value) + ("" if variant == "true" else " AND present > 0")
-        return self._made(f"SELECT window_end - 1 AS ts, {', '.join(listed)} FROM {windows} WHERE {there}")
+        columns_of_all = ", ".join(["window_end - 1 AS ts", f"{_NEVER} AS met", *listed])
+        return self._made(f"SELECT {columns_of_all} FROM {windows} WHERE {there}")
 
     def _windows(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:
         render = Renderer([query.stream.schema])
@@ -139,7 +153,8 @@ class Levels:
                 found.append(self._name())
                 self._connection.execute(f"ALTER TABLE s{position} RENAME TO {found[-1]}")
             else:
-                found.append(self._derived(position, stream, self._results(stream.query, variant, read), render))
+                below = self._results(stream.query, variant, read, last=False)
+                found.append(self._derived(position, stream, below, render))
         return found
 
     def _derived(self, position: int, stream: StreamRef, results: str, render: Renderer) -> str:
@@ -147,7 +162,7 @@ class Levels:
         columns = [f"ts AS {render.column(position, name)}" for name in names if name == stream.schema.time]
         own = [name for name in names if name != stream.schema.time]
         columns += [f"c{k} AS {render.column(position, name)}" for k, name in enumerate(own)]
-        columns += [f"ts AS ts_{position}", f"CAST({BEFORE_ALL} AS BIGINT) AS met_{position}"]
+        columns += [f"ts AS ts_{position}", f"{'met' if self._carried else _NEVER} AS met_{position}"]
         columns.append(f"row_number() OVER () AS row_{position}")
         inside = f"SELECT {', '.join(columns)} FROM {results}"
         return self._made(f"SELECT * FROM ({inside}) WHERE {render.all_of(stream.filters)}")

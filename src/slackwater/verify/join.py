@@ -94,7 +94,7 @@ def store_right_rows(
     agree = []
     for k, output in enumerate(query.outputs):
         truth = as_produced(output.expr, schemas, stored.types.get(output.name, pa.null()), render)
-        agree.append(_same(f"out_{k}", truth, output.expr.kind))
+        agree.append(same(f"out_{k}", truth, output.expr.kind))
     members = " ".join(f"JOIN s{i} USING (row_{i})" for i in streams)
     connection.execute(
         f"CREATE TABLE produced AS SELECT {', '.join(f'row_{i}' for i in streams)}, time FROM arrived {members}"
@@ -103,7 +103,8 @@ def store_right_rows(
     return stored.rows, stored.descents
 
 
-def _same(produced: str, truth: str, kind: Kind) -> str:
+def same(produced: str, truth: str, kind: Kind) -> str:
+    """That a value which left is the true one."""
     if kind is not Kind.FLOAT:
         return f"{produced} IS NOT DISTINCT FROM {truth}"
     left, right = (f"nullif({text}, CAST('NaN' AS DOUBLE))" for text in (produced, truth))

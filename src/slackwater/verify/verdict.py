@@ -70,6 +70,11 @@ class Verdict:
         return (self.results - self.spurious - self.displaced) / self.true_results if self.true_results else 1.0
 
     @property
+    def precision(self) -> float:
+        """Share of the rows that were produced which are true; 1 where there are none."""
+        return 1 - (self.spurious + self.displaced) / self.results if self.results else 1.0
+
+    @property
     def sound(self) -> bool:
         """Whether everything that went wrong is explained by late tuples."""
         wrong = self.missing_unexplained or self.spurious or self.out_of_order

@@ -53,6 +53,8 @@ class OuterJoin(OperatorSpec):
     """What must be true of a row, or it is left out."""
     names: tuple[tuple[int, str], ...] = ()
     """By which of its columns, as (stream, name), `kept` calls every column of the join."""
+    counted: bool = False
+    """Whether rows are only counted."""
 
     @property
     def streams(self) -> int:
@@ -60,7 +62,7 @@ class OuterJoin(OperatorSpec):
 
     @property
     def count_only(self) -> bool:
-        return self.made_by.count_only
+        return self.counted
 
     @property
     def windows_joined(self) -> tuple[int, ...]:
@@ -113,10 +115,8 @@ class OuterJoin(OperatorSpec):
     @property
     def marked(self) -> WindowJoin:
         """The join over tuples that carry a mark; the marks of both members follow the columns."""
-        join = self.made_by
-        emit = () if join.count_only else join.emit
         marks = tuple((stream, self.rows) for stream in range(2))
-        return replace(join, emit=emit + marks, rows=self.rows + 1, count_only=False)
+        return replace(self.made_by, emit=self.made_by.emit + marks, rows=self.rows + 1)
 
     def build(self, context: BuildContext = PLAIN) -> OuterJoinOperator:
         return OuterJoinOperator(self, context)
@@ -171,7 +171,7 @@ class OuterJoinOperator(Operator):
         self.spec = spec
         self._join: JoinOperator = spec.marked.build(context)
         self._columns = len(spec.marked.emit) - 2
-        self._nulls = np.array(spec.nulls[: self._columns], np.int64)
+        self._nulls = np.array(spec.nulls, np.int64)
         self._keep = self._wanted(context)
         self._waiting = Waiting.none(self._columns)
         self._next = 0

@@ -185,7 +185,9 @@ class WindowJoin(OperatorSpec):
 
     def linkage(self, count_only: bool, in_order: bool) -> Linkage:
         """What links the streams; which of them are leaves hangs on both arguments."""
-        reads = tuple(streams_of(condition) for condition in self.residuals)
+        # A tuple that probes is asked nothing by itself: what reads it alone is asked with its partners.
+        every = frozenset(range(self.streams))
+        reads = tuple(own if len(own) > 1 else every for own in map(streams_of, self.residuals))
         return Linkage(self.streams, self.equalities, reads, count_only, self.graph, in_order, self.bands)
 
     @property

@@ -1,0 +1,1 @@
+SELECT v FROM a [5 s] WHERE EXISTS (SELECT 1 FROM b [1 s], s [1 s])

@@ -1,1 +1,0 @@
-SELECT a.v FROM a [5 s] LEFT JOIN b [5 s] ON a.key = b.key
