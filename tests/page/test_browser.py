@@ -185,6 +185,30 @@ def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_snapshots(brows
         looked.page.close()
 
 
+def test_corrections_stand_beside_the_first_answer_and_slack_on_arrival_is_called_what_it_is(browser: Any) -> None:
+    hub = Hub()
+    with Page(hub, port=0) as served:
+        hub.expect("q")
+        quality = MeasuredQuality("results", 0.9, good=90.0, bad=10.0, expected=7.4, corrected=9.0)
+        plain = made(batch=1)
+        corrected = replace(plain, amends="corrections", observed=replace(plain.observed, amended=9, quality=quality))
+        hub.publish(corrected)
+        looked = Looked(browser, served.address)
+        assert (looked.text("measured"), looked.text("corrected")) == ("90.0 %", "99.0 %")
+        assert (looked.text("amends"), looked.text("amended"), looked.text("awaited")) == (
+            "corrections",
+            "9",
+            "7 more expected",
+        )
+        assert looked.text("slackname") == "slack"
+        hub.publish(made(batch=2, emit="ON ARRIVAL"))
+        looked.wait_for("slackname", "findable for")
+        assert not looked.page.locator("[data-is=amended]").is_visible()
+        assert not looked.page.locator("[data-is=corrected]").is_visible()
+        assert looked.errors == []
+        looked.page.close()
+
+
 def measured(latest: float, low: float = 0.96) -> MeasuredQuality:
     """A recall of 0.97, in doubt down to `low`, and over the latest period as said."""
     unsure = 97 / low - 100

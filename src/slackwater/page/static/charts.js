@@ -57,7 +57,7 @@ const axes = (values, size = INSET.left, splits = null) => [
   },
 ];
 
-/** Measured quality with its interval, against the target. */
+/** Measured quality with its interval, and with corrections, against the target. */
 export class QualityChart extends Chart {
   draw(snapshots) {
     const asked = snapshots.findLast((one) => one.quality)?.quality.target ?? 0.9;
@@ -65,7 +65,8 @@ export class QualityChart extends Chart {
     // the middle, and the worst there was at the bottom, without flattening all else.
     const high = (share) => -Math.log10(1 - share + (1 - asked) / 10);
     const of = (name) => snapshots.map((one) => (one.quality?.[name] == null ? null : high(one.quality[name])));
-    const data = [snapshots.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target")];
+    const data = [snapshots.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target"),
+      of("after_corrections")];
     const shares = TICKS.filter((share) => share === 1 || 1 - share > 0.3 * (1 - asked));
     this.high = high; this.shares = shares;
     this.show(data, () => ({
@@ -78,6 +79,7 @@ export class QualityChart extends Chart {
         line({ stroke: color("--quality"), width: 2 }),
         line({ stroke: withAlpha("--quality", 0.55), width: 1 }),
         line({ stroke: color("--target"), width: 1.5, dash: [5, 4] }),
+        line({ stroke: color("--batch"), width: 2 }),
       ],
     }));
   }

@@ -59,6 +59,8 @@ export class Query {
     for (const chart of this.charts) chart.draw(snapshots);
     this.tradeOff.draw(latest.trade_off ?? this.store.tradeOff ?? (latest.quality ? null : byDelays(snapshots, this.hello.delay_edges_ms)), latest);
     this.part.qualityfigure.hidden = !latest.quality;
+    this.part.correctedkey.hidden = latest.quality?.after_corrections == null;
+    this.part.behindkey.lastChild.textContent = latest.on_arrival ? "last member" : "slowest stream";
     replace(this.part.streams, streams(latest));
     replace(this.part.counts, counts(latest));
     replace(this.part.samples, samples(this.store.samples));
@@ -74,7 +76,9 @@ export class Query {
       target: now.target,
       state: now.failure ? `failed: ${now.failure}` : now.paused ? "paused" : `${now.ended ? "ended" : this.hello.live ? "running" : "recorded"}${missed(now)}`,
       measured: quality ? percent(quality.measured) : NOTHING, interval: quality ? interval : "no target",
-      slack: duration(now.slack), watermark: now.ended && now.watermark == null ? "all is emitted" : now.watermark == null ? "no watermark yet" : `watermark ${eventTime(now.watermark)}`,
+      corrected: percent(quality?.after_corrections), awaited: awaited(now),
+      amends: now.amends ?? "", amended: number(now.amended), slackname: now.on_arrival ? "findable for" : "slack",
+      slack: duration(now.slack), watermark: now.on_arrival ? "beyond the window" : now.ended && now.watermark == null ? "all is emitted" : now.watermark == null ? "no watermark yet" : `watermark ${eventTime(now.watermark)}`,
       latency: duration(latency?.average), p95: latency?.p95 != null ? `95 % within ${duration(latency.p95)}` : latency ? "on average" : "",
       late: number(now.late), lateshare: judged ? `${percent(now.late / judged)} of tuples` : "",
       results: number(now.results), batch: `epoch ${number(now.batch)}`,
@@ -84,6 +88,8 @@ export class Query {
     for (const [name, words] of Object.entries(said)) {
       if (this.part[name].textContent !== words) this.part[name].textContent = words;
     }
+    this.part.correctedtile.hidden = quality?.after_corrections == null;
+    this.part.amendedtile.hidden = now.amends == null;
     this.part.state.classList.toggle("mark", !!now.failure || missed(now) !== "");
     this.part.asked.hidden = now.target === this.name;
     const warning = now.outlook?.said ?? latency?.advice ?? "";
@@ -111,6 +117,12 @@ export class Query {
   }
 }
 
+/** What late tuples will probably still bring. */
+function awaited({ quality, ended }) {
+  const expected = ended ? null : quality?.corrections_expected;
+  return expected == null ? "" : `${number(Math.round(expected))} more expected`;
+}
+
 /** What the log says of the target: it is missed while the latest settled period is below it. */
 function missed({ quality, outlook }) {
   if (outlook?.said) return ", target unreachable";
@@ -118,9 +130,10 @@ function missed({ quality, outlook }) {
 }
 
 function captions(part) {
-  part.qualitycaption.append(item("quality", "measured quality with its interval"), item("latest", "latest period"),
-    item("target", "target"));
-  part.causescaption.append(item("cause", "slack"), item("stream", "slowest stream"), item("batch", "micro-batch"), "event time, on average");
+  part.correctedkey = item("corrected", "with corrections"); part.behindkey = item("stream", "slowest stream");
+  part.qualitycaption.append(item("quality", "measured quality with its interval"), part.correctedkey,
+    item("latest", "latest period"), item("target", "target"));
+  part.causescaption.append(item("cause", "slack"), part.behindkey, item("batch", "micro-batch"), "event time, on average");
   part.workcaption.textContent = "rows a second of work";
 }
 
