@@ -13,7 +13,7 @@ WHEEL = Path(__file__).parent.parent / "src" / "slackwater"
 BUDGETS = {
     "advice": 2_050,
     "cli": 3_150,
-    "core": 2_750,  # files written whole, for everybody who writes one
+    "core": 2_850,  # files written whole, for everybody who writes one; a target may be one of estimates
     "disorder": 5_400,
     "expressions": 4_050,  # all that is said of aggregates, for everybody who asks
     "figures": 350,
@@ -23,7 +23,7 @@ BUDGETS = {
     "page": 800,
     "plan": 7_150,  # EXPLAIN tells when results leave
     "published": 3_600,  # the statistics of delays that only published controllers use
-    "quality": 5_300,
+    "quality": 6_050,  # estimates: what is missing by slack, how far they were off, and the slack they need
     "runtime": 16_850,  # tables that are kept up to date: a file a kind of table, and what they share
     "sinks": 250,
     "sources": 1_850,

@@ -191,10 +191,14 @@ def test_the_answer_stays_beside_its_estimate_and_what_has_come_is_not_missing()
     columns = with_estimates(aggregates, layout, state, values, scaling, np.array([False, False, True]))
     floats = [column.view(np.float64).tolist() for column in columns]
     assert floats[0] == [15.0, 30.0, 30.0]
-    assert floats[3][0] == 75.0 and floats[3][2] == -60.0 and columns[3][1] == NULL_FLOAT
-    assert floats[6][0] == 5.0 and columns[6][1] == NULL_FLOAT
+    assert floats[3][0] == 75.0
+    assert floats[3][2] == -60.0
+    assert columns[3][1] == NULL_FLOAT
+    assert floats[6][0] == 5.0
+    assert columns[6][1] == NULL_FLOAT
     # Nothing is known yet, but of the window to which nothing more can come.
-    assert (columns[1][:2] == NULL_FLOAT).all() and floats[1][2] == floats[2][2] == 30.0
+    assert (columns[1][:2] == NULL_FLOAT).all()
+    assert floats[1][2] == floats[2][2] == 30.0
     scaling.terms[:] = -2.0, 2.0, 0.0, 0.04
     columns = with_estimates(aggregates, layout, state, values, scaling, np.array([False, False, True]))
     floats = [column.view(np.float64).tolist() for column in columns]

@@ -18,6 +18,8 @@ from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, float_
 
 COLUMNS = 3
 """Estimate, low, high."""
+ROUNDING = 1e-9
+"""Windows that are whole lie at the very end of what is possible; rounding must not leave them out."""
 
 
 def with_estimates(
@@ -44,9 +46,11 @@ def _beside(at: int, one: AggregateSpec, answers: Words, count: Words, scaling: 
         estimate = np.where(whole, made, made * factor)
         ends = np.where(whole, made, estimate * low), np.where(whole, made, estimate * high)
         low_end, high_end = np.minimum(*ends), np.maximum(*ends)
+        outwards = ROUNDING * np.abs(estimate)
+        low_end, high_end = np.minimum(low_end, estimate) - outwards, np.maximum(high_end, estimate) + outwards
         if is_count:
             # What has come is no longer missing.
-            low_end, high_end = np.maximum(low_end, made), np.maximum(high_end, made)
-        low_end, high_end = np.minimum(low_end, estimate), np.maximum(high_end, estimate)
+            low_end = np.maximum(low_end, made)
+        low_end, high_end = np.where(whole, made, low_end), np.where(whole, made, high_end)
     unknown: Flags = null | ~(whole | known)
     return [float_words(estimate, null), float_words(low_end, unknown), float_words(high_end, unknown)]

@@ -61,8 +61,12 @@ ENOUGH = 20
 """With fewer of them, nothing is said of between what the truth lies."""
 GROUPS = 16
 """At most so many groups of a window are remembered."""
-RATE = 0.01
+RATE = 0.02
 """How fast the level of an end follows the answers that lie beyond it."""
+WIDEST = 5.0
+"""How many times as wide as all that is remembered an interval may become, where answers lie beyond it again."""
+LEAST_SHARE = 1e-3
+"""What is expected to be missing is taken to be at least this."""
 BETTER = 0.8
 """The other way is taken once it asks for less than this part of the slack."""
 
@@ -100,7 +104,7 @@ class Estimates:
         self._given.note(last, bin_met_by(slack, unit), self._scaling.factor, windows)
         for number, way in enumerate(self._ways):
             own = slack if number == self.way else way.slack
-            way.closed.note(last, bin_met_by(own, unit), way.factor, windows)
+            way.closed.note(last, bin_met_by(own, unit), way.factor, windows, way.share)
 
     def factors_between(self, first: int, last: int) -> Floats:
         """The factors that windows from a number to another were answered with."""
@@ -162,6 +166,9 @@ class Estimates:
         other = 1 - self.way
         if wanted[other] < BETTER * wanted[self.way]:
             self.way = other
+        if self._factors[0] > 1.0:
+            for way in self._ways:
+                way.expect(1.0 - 1.0 / float(self._factors[bin_met_by(way.slack, unit)]))
         self._ways[SCALED].factor = float(self._factors[bin_met_by(wanted[SCALED], unit)])
         self._scaling.factor, self._scaling.terms = self._ways[self.way].factor, self._ways[self.way].terms
         return wanted[self.way]
@@ -190,14 +197,17 @@ class Way:
     """A way of answering windows: the slack it asks for, its factor, and what it is or would have been off by."""
 
     def __init__(self, windows: int, aggregates: int, tail: float) -> None:
-        self.slack, self.factor = 0, 1.0
+        self.slack, self.factor, self.share = 0, 1.0, np.nan
+        """`share`: what is expected to be missing; NaN before anything is known of it."""
         self.terms = np.full((aggregates, 4), np.nan)
+        self._learned = np.full((aggregates, 4), np.nan)
+        """The terms where all is expected to be missing."""
         self.closed = Closed(windows)
         self._tail = tail
         self._levels = np.full((aggregates, 2), tail)
         """By aggregate and end: which share of what was off lies beyond it."""
-        self._memory = np.zeros((REMEMBERED, 1 + aggregates))
-        """By answer: tuples that it was made of, and by aggregate the truth against it."""
+        self._memory = np.zeros((REMEMBERED, 2 + aggregates))
+        """By answer: tuples that it was made of, by aggregate the truth against it, what was expected to be missing."""
         self._noted = 0
 
     def residuals(self, losses: WindowLosses, settled: Words, scratch: Floats) -> Floats:
@@ -206,9 +216,9 @@ class Way:
         apart = max(1, watch.range // (2 * watch.slide))
         found = [np.empty((0, self._memory.shape[1]))]
         for window in settled[settled % apart == 0].tolist():
-            met, factor = self.closed.of(window)
-            if met >= 0:
-                some = np.zeros((GROUPS, self._memory.shape[1]))
+            met, factor, share = self.closed.of(window)
+            if met >= 0 and share == share:
+                some = np.full((GROUPS, self._memory.shape[1]), share)
                 count = note_residuals(watch, losses.ledger, window, met, factor, scratch, some)
                 found.append(some[:count])
         return np.concatenate(found)
@@ -218,7 +228,7 @@ class Way:
         if not len(off):
             return
         for at in range(len(self.terms)):
-            self._follow(at, off[:, 0], off[:, 1 + at])
+            self._follow(at, off[:, 0], off[:, 1 + at], off[:, -1])
         for line in off:
             self._memory[self._noted % REMEMBERED] = line
             self._noted += 1
@@ -226,32 +236,40 @@ class Way:
         for at in range(len(self.terms)):
             known = ~np.isnan(memory[:, 1 + at])
             if known.sum() >= ENOUGH:
-                self.terms[at] = ends_of(memory[known, 0], memory[known, 1 + at] - 1.0, self._levels[at])
+                share = memory[known, -1]
+                off = (memory[known, 1 + at] - 1.0) / share
+                self._learned[at] = ends_of(memory[known, 0] * share, off, np.maximum(self._levels[at], 0.0))
+                beyond = np.maximum(-self._levels[at], 0.0) / self._tail
+                self._learned[at, :2] += np.array([-1.0, 1.0]) * beyond * np.abs(self._learned[at, :2]).max()
 
-    def _follow(self, at: int, tuples: Floats, truth: Floats) -> None:
+    def expect(self, share: float) -> None:
+        """This share of a window is expected to be missing from now on."""
+        self.share = max(share, LEAST_SHARE)
+        self.terms = self._learned * np.array([1.0, 1.0, self.share, self.share * self.share])
+
+    def _follow(self, at: int, tuples: Floats, truth: Floats, share: Floats) -> None:
         """Level both ends of an aggregate by the answers that came true beyond them."""
-        low, high, known = interval(self.terms[at], tuples)
+        low, high, known = interval(self._learned[at], tuples * share)
         if known:
+            low, high = 1.0 + (low - 1.0) * share, 1.0 + (high - 1.0) * share
             for end, beyond in enumerate((truth < low - 1e-12, truth > high + 1e-12)):
                 for one in beyond[~np.isnan(truth)]:
                     level = self._levels[at, end] + RATE * (self._tail - one)
-                    self._levels[at, end] = min(max(level, 0.0), 0.5)
+                    self._levels[at, end] = min(max(level, -(WIDEST - 1) * self._tail), 0.5)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
-        found = {"own": np.array([self.slack, self._noted]), "factor": np.array([self.factor])}
-        found |= {
-            "levels": self._levels.copy(),
-            "terms": self.terms.copy(),
-            "memory": self._memory[: self._noted].copy(),
-        }
+        found = {"own": np.array([self.slack, self._noted]), "expected": np.array([self.factor, self.share])}
+        found |= {"levels": self._levels.copy(), "terms": self.terms.copy(), "learned": self._learned.copy()}
+        found |= {"memory": self._memory[: self._noted].copy()}
         return found | {f"closed_{name}": array for name, array in self.closed.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         self.slack, self._noted = arrays["own"].tolist()
-        self.factor = float(arrays["factor"][0])
+        self.factor, self.share = arrays["expected"].tolist()
         self._levels, self.terms = np.array(arrays["levels"]), np.array(arrays["terms"])
+        self._learned = np.array(arrays["learned"])
         self._memory[: len(arrays["memory"])] = arrays["memory"]
         self.closed.restore(_under("closed_", arrays))
 
@@ -291,26 +309,30 @@ class Closed:
 
     def __init__(self, windows: int) -> None:
         self._number = np.full(windows, NO_LINE)
-        self._met, self._factor = np.full(windows, -1), np.ones(windows)
+        self._met, self._factor, self._share = np.full(windows, -1), np.ones(windows), np.ones(windows)
         self._last = NO_LINE
 
-    def note(self, last: int, met: int, factor: float, windows: int) -> None:
+    def note(self, last: int, met: int, factor: float, windows: int, share: float = 1.0) -> None:
         """The windows up to the last have closed; there is to be room for so many."""
         if windows > len(self._number):
             known = self.as_arrays()
-            self._number, self._met, self._factor = np.full(windows, NO_LINE), np.full(windows, -1), np.ones(windows)
+            self._number, self._met = np.full(windows, NO_LINE), np.full(windows, -1)
+            self._factor, self._share = np.ones(windows), np.ones(windows)
             self.restore(known)
         first = max(self._last + 1, last - len(self._number) + 1)
         if first <= last:
             numbers = np.arange(first, last + 1)
             at = numbers % len(self._number)
-            self._number[at], self._met[at], self._factor[at] = numbers, met, factor
+            self._number[at], self._met[at], self._factor[at], self._share[at] = numbers, met, factor, share
             self._last = last
 
-    def of(self, window: int) -> tuple[int, float]:
-        """The bin that the slack met and the factor; -1 and 1 where a window is not known to have closed."""
+    def of(self, window: int) -> tuple[int, float, float]:
+        """The bin that the slack met, the factor, and what was expected to be missing; the first is -1 where a window
+        is not known to have closed."""
         at = window % len(self._number)
-        return (int(self._met[at]), float(self._factor[at])) if self._number[at] == window else (-1, 1.0)
+        if self._number[at] != window:
+            return -1, 1.0, 1.0
+        return int(self._met[at]), float(self._factor[at]), float(self._share[at])
 
     def factors(self, first: int, last: int) -> Floats:
         """The factors of the windows between two numbers."""
@@ -322,12 +344,14 @@ class Closed:
         """All state, oldest window first."""
         at = np.flatnonzero(self._number != NO_LINE)
         at = at[np.argsort(self._number[at])]
-        return {"number": self._number[at], "met": self._met[at], "factor": self._factor[at]}
+        found = {"number": self._number, "met": self._met, "factor": self._factor, "share": self._share}
+        return {name: column[at] for name, column in found.items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         numbers = arrays["number"][-len(self._number) :]
         at = numbers % len(self._number)
         kept = slice(len(arrays["number"]) - len(numbers), None)
-        self._number[at], self._met[at], self._factor[at] = numbers, arrays["met"][kept], arrays["factor"][kept]
+        self._number[at], self._met[at] = numbers, arrays["met"][kept]
+        self._factor[at], self._share[at] = arrays["factor"][kept], arrays["share"][kept]
         self._last = int(numbers.max(initial=NO_LINE))

@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS n, SUM(v) AS total FROM s [5 s] WITH ERROR 1% ESTIMATED

@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS n FROM s [5 s] WITH ERROR 1% ESTIMATED OPTIONS (controller = 'pd')

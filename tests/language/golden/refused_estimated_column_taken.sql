@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS n, SUM(v) AS n_low FROM s [5 s] WITH ERROR 1% ESTIMATED
