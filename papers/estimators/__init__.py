@@ -1,0 +1,1 @@
+"""Estimators of counts above window joins, published and ours, raced on the same closed windows."""
