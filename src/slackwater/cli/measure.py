@@ -24,6 +24,8 @@ def own_measure(seen: MeasuredQuality) -> str:
     asked for 0.9, measured 0.9 (0.9 to 0.94: of 4 windows it is not known whether they are off)
     >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, bad=10.0, corrected=9.0)))
     asked for 0.9, measured 0.9, 0.99 with corrections
+    >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, bad=10.0, false=10.0)))
+    asked for 0.9, measured 0.9, 0.9 of the rows true
     """
     if seen.share is None or seen.low is None or seen.high is None:
         return f"asked for {seen.target:g}, nothing measured yet"
@@ -33,6 +35,8 @@ def own_measure(seen: MeasuredQuality) -> str:
         text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} {how})"
     elif seen.doubtful:
         text += f" ({seen.low:.4g} to {seen.high:.4g}: of {_windows(seen.doubtful)} off)"
+    if seen.precision is not None:
+        text += f", {seen.precision:.4g} of the rows true"
     if seen.corrected is not None and seen.share_corrected is not None:
         text += f", {seen.share_corrected:.4g} with corrections"
     if seen.of == RESULTS and seen.periods:

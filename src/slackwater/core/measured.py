@@ -70,6 +70,9 @@ class MeasuredQuality(Value):
     corrected: float | None = None
     """Lost results that have been emitted since, as corrections; None where nothing is corrected."""
 
+    false: float | None = None
+    """Rows that have left and turned out not to be true; None where no row can."""
+
     def __add__(self, other: Self) -> Self:
         """
         >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
@@ -114,6 +117,20 @@ class MeasuredQuality(Value):
         return _share(min(self.good + self.unsure + self.doubtful, all_windows), all_windows)
 
     @property
+    def precision(self) -> float | None:
+        """The measured share of rows that are true; None where all are, and before there is any.
+
+        >>> MeasuredQuality("results", 0.9, good=98.0, false=2.0).precision
+        0.98
+        """
+        return None if self.false is None else _share(self.good, self.good + self.false)
+
+    @property
+    def least_precision(self) -> float | None:
+        """What it is at least: each result that tuples beyond the retention horizon cost may have made a row false."""
+        return None if self.false is None else _share(max(0.0, self.good - self.unsure), self.good + self.false)
+
+    @property
     def latest(self) -> float | None:
         """The share over the latest settled period."""
         return _share(self.latest_good, self.latest_good + self.latest_bad)
@@ -153,6 +170,9 @@ class MeasuredQuality(Value):
             reported |= {"retained_by": self.retained_by}
         else:
             reported |= {"by": "value" if self.exact else "coverage"}
+        if self.false is not None:
+            reported |= {"false": self.false, "precision": self.precision}
+            reported |= {"precision_low": self.least_precision, "precision_high": self.precision}
         if self.corrected is not None:
             reported |= {"corrected": self.corrected, "after_corrections": self.share_corrected}
             reported |= {"corrections_expected": self.expected}

@@ -49,9 +49,12 @@ class Recall:
     """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
     unstated: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Fields that have their default because nothing was said of them."""
+    precision: float | None = None
+    """At least this share of the rows is true, where some may turn out not to be; None: nothing is asked."""
 
     def __str__(self) -> str:
-        return f"RECALL {self.target:g} OVER {format_duration(self.over)}" + _capped(self.at_most)
+        precision = "" if self.precision is None else f" PRECISION {self.precision:g}"
+        return f"RECALL {self.target:g}{precision} OVER {format_duration(self.over)}" + _capped(self.at_most)
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,12 @@ def impossible_share(word: str, share: float) -> str | None:
 def clause(quality: Quality) -> str:
     """The target as the language has it, exact to the microsecond; `str` is the one for people.
 
-    >>> clause(Recall(0.99, 60_000_000))
-    'RECALL 0.99 OVER 1 min'
+    >>> clause(Recall(0.99, 60_000_000)), clause(Recall(0.99, 60_000_000, precision=0.999))
+    ('RECALL 0.99 OVER 1 min', 'RECALL 0.99 PRECISION 0.999 OVER 1 min')
     """
     if isinstance(quality, Recall):
-        return f"RECALL {quality.target!r} OVER {format_duration(quality.over)}" + _capped(quality.at_most)
+        precision = "" if quality.precision is None else f" PRECISION {quality.precision!r}"
+        return f"RECALL {quality.target!r}{precision} OVER {format_duration(quality.over)}" + _capped(quality.at_most)
     if isinstance(quality, RelativeError):
         share = f"ERROR {quality.bound!r}{_of_estimate(quality)}"
         return f"{share} CONFIDENCE {quality.confidence!r}" + _capped(quality.at_most)

@@ -67,6 +67,10 @@ class Ledger(QualityMeter, ABC):
         """Made and lost between each edge and the next."""
 
     @abstractmethod
+    def false_between(self, edges: Words) -> Floats:
+        """Rows that left and turned out not to be true, likewise."""
+
+    @abstractmethod
     def lost_to_far(self) -> tuple[float, float] | None:
         """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
         where curves are made of results, not of tuples."""

@@ -18,7 +18,7 @@ from sqlglot import exp
 from slackwater.core.emitting import Emit
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
-from slackwater.core.quality import Quality
+from slackwater.core.quality import Quality, Recall
 from slackwater.core.results import ISTREAM
 from slackwater.core.schema import Kind
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
@@ -246,6 +246,24 @@ def why_not_so(query: JoinQuery) -> str | None:
             return f"option {name} = '{wanted}' is not offered with {query.kind.value} joins; leave it out"
     if query.options.shape != "multiway":
         return f"option shape = '{query.options.shape}' is not offered with {query.kind.value} joins; leave it out"
+    return None
+
+
+def why_no_recall(query: JoinQuery, quality: Recall) -> str | None:
+    """Why the recall of a join, or its precision, cannot be asked for; None where it can."""
+    if query.kind is JoinKind.INNER:
+        if quality.precision is None:
+            return None
+        return "PRECISION is for LEFT, RIGHT and FULL joins: no row of any other can turn out false. Leave it out"
+    if not query.kind.outer:
+        return f"RECALL is not offered with {query.kind.value} joins. Write COMPLETE, NO WAIT or DELAY"
+    if query.kept:
+        return (
+            "RECALL counts all rows of an outer join, and WHERE leaves some out by what may be null in them. Write"
+            " COMPLETE, NO WAIT or DELAY, or filter where the results are read"
+        )
+    if quality.precision is not None and query.options.controller not in (None, "steady"):
+        return f"controller = '{query.options.controller}' is as published, and knows no PRECISION; leave one out"
     return None
 
 

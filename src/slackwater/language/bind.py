@@ -15,7 +15,7 @@ from slackwater.core.quality import Complete, Quality, Recall, RelativeError, as
 from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
-from slackwater.language.absence import bind_absence, has_absence, why_not_so
+from slackwater.language.absence import bind_absence, has_absence, why_no_recall, why_not_so
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -37,10 +37,22 @@ from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
 from slackwater.language.emission import why_not_emitted
 from slackwater.language.estimates import why_no_estimate
+from slackwater.language.event_times import event_times
 from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
-from slackwater.language.nodes import Clause, Landmarks, Rate, Select, Stream, Window, WindowForAll, refused, text_of
+from slackwater.language.nodes import (
+    TIME,
+    Clause,
+    Landmarks,
+    Rate,
+    Select,
+    Stream,
+    Window,
+    WindowForAll,
+    refused,
+    text_of,
+)
 from slackwater.language.parser import MOST_INPUTS
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, equalities_of, matching, scope_of
@@ -129,7 +141,21 @@ def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, 
         source = "" if inner is not None else _source(stream, schemas)
         schema = schemas[source] if inner is None else result_schema(inner)
         bound.append(_with_window(StreamRef(stream.alias, source, schema, None, query=inner), stream.window))
+        _check_time(stream, bound[-1], text_of(select))
     return tuple(bound)
+
+
+def _check_time(stream: Stream, bound: StreamRef, text: str) -> None:
+    """Refuse windows and watermarks of another column than the event time, where one is named."""
+    named = stream.meta.get(TIME)
+    if named is None:
+        return
+    scope = Scope(text, (bound,))
+    column = Scalars(scope, "a window").bind(named)
+    if not isinstance(column, Column) or event_times(bound).get(column.name) != (0, 0):
+        raise scope.fail(
+            f"windows and watermarks go by the event time of {bound.alias}, which is {bound.schema.time}", named
+        )
 
 
 def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | None) -> StreamRef:
@@ -172,8 +198,8 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         message = (
             "RECALL counts the results of a join; for an aggregate write ERROR, as in WITH ERROR 1% CONFIDENCE 95%"
         )
-    elif isinstance(bound, JoinQuery) and bound.kind is not JoinKind.INNER and isinstance(quality, Recall):
-        message = f"RECALL is not offered with {bound.kind.value} joins. Write COMPLETE, NO WAIT or DELAY"
+    elif isinstance(bound, JoinQuery) and isinstance(quality, Recall):
+        message = why_no_recall(bound, quality)
     elif isinstance(bound, JoinQuery) and isinstance(quality, RelativeError):
         message = (
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"

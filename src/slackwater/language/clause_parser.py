@@ -360,6 +360,7 @@ class ClauseParser(ExpressionParser):
 
     def _recall(self, whole: bool) -> Recall:
         target = self._share("RECALL")
+        precision = self._share("PRECISION") if self.accept("PRECISION") else None
         at_most = self._cap()
         stated, over = self.accept("OVER"), DEFAULT_PERIOD
         if stated:
@@ -370,7 +371,8 @@ class ClauseParser(ExpressionParser):
         elif whole:
             self.fail("RECALL needs a period to be measured over, as in RECALL 0.99 OVER 1 MINUTE")
         at_most = self._cap(at_most)
-        return Recall(target, over, at_most, _unstated(over=stated, at_most=at_most is not None))
+        unstated = _unstated(over=stated, at_most=at_most is not None, precision=precision is not None)
+        return Recall(target, over, at_most, unstated, precision)
 
     def _relative_error(self) -> RelativeError:
         bound = self._share("ERROR")

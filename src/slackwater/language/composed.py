@@ -16,6 +16,8 @@ _WRITE = "Write COMPLETE, NO WAIT or DELAY"
 
 def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
     """Why a query with others inside it cannot have this target; None where it can."""
+    if isinstance(quality, Recall) and quality.precision is not None:
+        return "PRECISION is for one LEFT, RIGHT or FULL join, and not for a query of several operators. Leave it out"
     if rates_anywhere(query):
         return f"RECALL and ERROR are not offered where windows follow rates. {_WRITE}"
     if isinstance(quality, Recall):

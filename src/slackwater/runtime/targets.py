@@ -59,8 +59,11 @@ def delay(duration: str) -> Delay:
     return Delay(micros(duration, "delay"))
 
 
-def recall(target: Share, over: str | None = None, at_most: str | None = None) -> Recall:
-    """At least this share of a join's results, in any period of this length, with a slack of `at_most` at most.
+def recall(
+    target: Share, over: str | None = None, at_most: str | None = None, precision: Share | None = None
+) -> Recall:
+    """At least this share of a join's results, in any period of this length, with a slack of `at_most` at most; and, of
+    an outer join, at least the share `precision` of its rows true.
 
     What is not said is as `set_target` finds it in force; in a query that starts, the period is a minute.
 
@@ -72,7 +75,8 @@ def recall(target: Share, over: str | None = None, at_most: str | None = None) -
         _share(target, "recall", "RECALL"),
         period,
         _most(at_most),
-        _unstated(over=over is None, at_most=at_most is None),
+        _unstated(over=over is None, at_most=at_most is None, precision=precision is None),
+        None if precision is None else _share(precision, "precision", "PRECISION"),
     )
 
 

@@ -22,12 +22,14 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import Quality
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import format_duration
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Filter, compile_filter
 from slackwater.expressions.tree import Expr
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec
 from slackwater.operators.description import Described, Detail, Shown
+from slackwater.operators.join.absence_ledger import AbsenceLedger, Closed, ClosingLog
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
@@ -177,6 +179,13 @@ class OuterJoinOperator(Operator):
         self._next = 0
         """The mark of the next tuple."""
         self._kept = ArrayCheckpoint(ABSENT)
+        self._log: ClosingLog | None = None
+
+    def ledger_for(self, terms: LedgerTerms) -> AbsenceLedger | None:
+        self._log = ClosingLog()
+        ledger = AbsenceLedger(self._join.spec, self.spec.kind, self._join.condition, terms, self._log)
+        self._join.remember_for(ledger)
+        return ledger
 
     def _wanted(self, context: BuildContext) -> Filter | None:
         if not self.spec.kept:
@@ -189,6 +198,8 @@ class OuterJoinOperator(Operator):
         marks = np.arange(self._next, self._next + len(run))
         self._next += len(run)
         words = np.vstack([run.words[: self.spec.rows], marks])
+        if self._log is not None:
+            self._log.words = words
         self._waiting = self._waiting.and_then(self._of_tuples(run.stream, words, run.late))
         passed = run.passed(ordered)
         for made in self._join.process(replace(run, tuples=run.tuples._replace(words=words)), ordered):
@@ -238,6 +249,8 @@ class OuterJoinOperator(Operator):
         self._waiting = self._waiting.only(~over)
         if not self.spec.kind.lonely:
             return Waiting.none(self._columns)
+        if self._log is not None:
+            self._log.closed = self._log.closed.and_then(Closed(gone.mark, gone.until, gone.late))
         return gone.only(np.argsort(gone.until, kind="stable"))
 
     def _in_order(self, pairs: Output | None, alone: Waiting, passed: Words) -> Iterator[Output]:

@@ -82,6 +82,11 @@ class PeriodLedger(Ledger):
         """
         return ring.sums_between(self.periods.number, edges // self.periods.width, self.periods.made, self.periods.lost)
 
+    def false_between(self, edges: Words) -> Floats:
+        """Rows that left and were not true, likewise."""
+        own = self.periods
+        return ring.sums_between(own.number, edges // own.width, own.false, own.lost)[0]
+
     def lost_to_far(self) -> tuple[float, float] | None:
         return None
 

@@ -19,7 +19,7 @@ from slackwater.core.collections import ring
 from slackwater.core.collections.ring import NEVER
 from slackwater.core.jit import in_place, inner
 
-COLUMNS = ("made", "lost", "expected", "most")
+COLUMNS = ("made", "lost", "expected", "most", "false")
 """What stands in a bucket."""
 PERSISTED = ("beyond", "number", *COLUMNS)
 
@@ -35,6 +35,8 @@ class Periods(NamedTuple):
     """What the synopsis expects of tuples that were not counted in full."""
     most: Floats
     """The most that these can have cost, under the bucket of the tuple: its results may be later by its window."""
+    false: Floats
+    """Rows that left and turned out not to be true; they are not among those made."""
     final: Words
     """The bucket before which the first period ends whose verdict is not final; how many buckets a period has; the
     bucket before which the first period of all ends."""
@@ -46,8 +48,9 @@ class Periods(NamedTuple):
 
 def no_periods(buckets: int, width: int) -> Periods:
     """An empty ring."""
-    made, lost, expected, most = np.zeros((4, buckets))
-    return Periods(ring.ring(buckets), made, lost, expected, most, np.array([NEVER, 1, NEVER]), np.zeros(3), width)
+    made, lost, expected, most, false = np.zeros((5, buckets))
+    final, beyond = np.array([NEVER, 1, NEVER]), np.zeros(3)
+    return Periods(ring.ring(buckets), made, lost, expected, most, false, final, beyond, width)
 
 
 @inner
@@ -60,6 +63,7 @@ def turn_to(periods: Periods, ts: int) -> int:
 def empty(periods: Periods, at: int) -> None:
     """Another bucket begins at this place."""
     periods.made[at], periods.lost[at], periods.expected[at], periods.most[at] = 0.0, 0.0, 0.0, 0.0
+    periods.false[at] = 0.0
 
 
 @inner
@@ -104,7 +108,25 @@ def note_made(periods: Periods, ts: Words, multiplicities: Words, counted_exactl
 
 
 @in_place
-def add_buckets(periods: Periods, numbers: Words, made: Floats, lost: Floats, expected: Floats, most: Floats) -> None:
+def note_lost_results(periods: Periods, ts: Words, each: float) -> None:
+    """Write down that results are lost, or after all not."""
+    for i in range(len(ts)):
+        note_lost(periods, ts[i], each)
+
+
+@in_place
+def note_false(periods: Periods, ts: Words) -> None:
+    """Write rows down that turned out not to be true."""
+    for i in range(len(ts)):
+        at = turn_to(periods, ts[i])
+        if at >= 0:
+            periods.false[at] += 1.0
+
+
+@in_place
+def add_buckets(
+    periods: Periods, numbers: Words, made: Floats, lost: Floats, expected: Floats, most: Floats, false: Floats
+) -> None:
     """Add to buckets what a shard has noted; what falls into periods whose verdict is final is summed up."""
     for i in range(len(numbers)):
         at = ring.turn_to(empty, periods.number, periods, numbers[i])
@@ -113,6 +135,7 @@ def add_buckets(periods: Periods, numbers: Words, made: Floats, lost: Floats, ex
             periods.lost[at] += lost[i]
             periods.expected[at] += expected[i]
             periods.most[at] += most[i]
+            periods.false[at] += false[i]
         final = spoiled(periods, numbers[i] * periods.width, 0)
         if final > 0 and (lost[i] != 0.0 or most[i] != 0.0):
             periods.beyond[0] += final

@@ -108,7 +108,7 @@ class SteadyRecall(KeepsLedger):
         self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
         self.ledger: Ledger | None = None
-        self.correction = 1.0
+        self.correction = self.correction_of_precision = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
         self._shape = shape_of(windows or (0,), config.granularity)
@@ -193,7 +193,7 @@ class SteadyRecall(KeepsLedger):
             return
         # Where slack has grown, the watermark stands still until the clocks have caught up with it.
         self._watermark = max(self._watermark, min_clock - measured.slack)
-        allowed = (1 - self.target.target) / self.correction
+        allowed = self._allowed
         in_force = min_clock - self._watermark
         self._count_far(passed)
         lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
@@ -207,6 +207,14 @@ class SteadyRecall(KeepsLedger):
         if ended:
             self._next_bucket(largest)
         self._choose(wanted, passed)
+
+    @property
+    def _allowed(self) -> float:
+        """What the curves may say is lost: the least that recall and precision allow, each by what it really cost."""
+        by_recall = (1 - self.target.target) / self.correction
+        if self.target.precision is None:
+            return by_recall
+        return min(by_recall, (1 - self.target.precision) / self.correction_of_precision)
 
     def _count_far(self, passed: int) -> None:
         """Find out what tuples beyond the cap are worth: what those cost that came lately, whenever they are dated."""
@@ -261,9 +269,12 @@ class SteadyRecall(KeepsLedger):
         results, came = made + lost, sum(self._came[:past])
         if results.sum() > 0 and came > 0:
             # Shares of all that came: what was stuck comes all at once, and an interval is not like another then.
-            prior = PRIOR * (1 - self.target.target)
-            ratio = (lost.sum() / results.sum() + prior) / (sum(self._expected[:past]) / came + prior)
-            self.correction = min(max(float(ratio), 1.0), LARGEST_CORRECTION)
+            expected = sum(self._expected[:past]) / came
+            self.correction = _corrected(lost.sum() / results.sum(), expected, 1 - self.target.target)
+            if self.target.precision is not None:
+                false = float(self.ledger.false_between(edges).sum())
+                share = false / (false + made.sum()) if false else 0.0
+                self.correction_of_precision = _corrected(share, expected, 1 - self.target.precision)
         if settled - edges[0] >= self.target.over:
             latest = int(np.searchsorted(edges, settled - self.target.over))
             true = float(results[latest:].sum())
@@ -302,7 +313,7 @@ class SteadyRecall(KeepsLedger):
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         recall = -1.0 if self.recall is None else self.recall
         own: dict[str, npt.NDArray[Any]] = {
-            "scalars": np.array([self.correction, recall, self._binding]),
+            "scalars": np.array([self.correction, recall, self._binding, self.correction_of_precision]),
             "words": np.array([getattr(self, name) for name in _WORDS]),
             "begins": np.array(self._begins, np.int64),
             "expected": np.array([self._expected, self._came]),
@@ -315,7 +326,7 @@ class SteadyRecall(KeepsLedger):
         return own | {f"past_{name}": array for name, array in self._past.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.correction, recall, self._binding = arrays["scalars"].tolist()
+        self.correction, recall, self._binding, self.correction_of_precision = arrays["scalars"].tolist()
         self.recall = None if recall < 0 else recall
         for name, value in zip(_WORDS, arrays["words"].tolist(), strict=True):
             setattr(self, name, value)
@@ -331,9 +342,14 @@ class SteadyRecall(KeepsLedger):
         self._running.restore(_partition(arrays, "running_"))
         self._past.restore(_partition(arrays, "past_"))
 
+    @property
+    def _precise(self) -> str:
+        return "" if self.target.precision is None else f" and precision at {self.target.precision:g}"
+
     def describe(self) -> str:
         return (
-            f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)},"
+            f"the least slack that keeps recall at {self.target.target:g}{self._precise} over"
+            f" {format_duration(self.target.over)},"
             " by the delays seen and by what late tuples really cost (steady)"
         )
 
@@ -351,6 +367,12 @@ _WORDS = (
     "_bound",
 )
 """Attributes that are whole numbers, as they are persisted."""
+
+
+def _corrected(share: float, expected: float, allowed: float) -> float:
+    """How many times what the curves say was really lost, or false."""
+    prior = PRIOR * allowed
+    return min(max(float((share + prior) / (expected + prior)), 1.0), LARGEST_CORRECTION)
 
 
 def _trimmed(counts: Words) -> Words:

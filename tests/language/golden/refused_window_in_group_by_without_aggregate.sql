@@ -1,0 +1,1 @@
+SELECT key FROM s GROUP BY window(ts, '5 minutes')

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s GROUP BY window(ts, INTERVAL '1' MONTH)

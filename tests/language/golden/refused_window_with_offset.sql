@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s GROUP BY window(ts, '5 minutes', '5 minutes', '1 minute')

@@ -1,0 +1,1 @@
+SELECT watermark.v FROM s watermark

@@ -1,0 +1,1 @@
+SELECT window.start, COUNT(*) AS n FROM STREAM s WATERMARK ts DELAY OF INTERVAL 10 SECONDS GROUP BY window(ts, '1 minute')
