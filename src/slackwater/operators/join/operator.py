@@ -203,9 +203,9 @@ class WindowJoin(OperatorSpec):
         if self.leaving.in_turn:
             return JoinOperator(self, context.encode_text)
         # It is a join that is told to do more, so it is made of this one.
-        from slackwater.operators.join.any_order import AnyOrderJoin
+        from slackwater.operators.join.unordered_join import UnorderedJoin
 
-        return AnyOrderJoin(self, context.encode_text)
+        return UnorderedJoin(self, context.encode_text)
 
 
 class JoinOperator(Operator):

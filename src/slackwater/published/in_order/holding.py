@@ -17,7 +17,7 @@ from slackwater.core.results import FILTER, OrderingSeen
 from slackwater.core.state import StateUpdate, state_update
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
-from slackwater.operators.join.any_order import AnyOrderJoin
+from slackwater.operators.join.unordered_join import UnorderedJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.output import Output
 from slackwater.operators.stages import DirectStage, Stages
@@ -27,7 +27,7 @@ from slackwater.published.in_order.hold import HoldBuffer, Made
 HELD = "held"
 
 
-class HoldingJoin(AnyOrderJoin):
+class HoldingJoin(UnorderedJoin):
     """A join on arrival behind which results wait."""
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:

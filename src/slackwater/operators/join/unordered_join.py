@@ -72,7 +72,7 @@ def admit(job: Coming, new: OrderedTuples, i: int) -> int:
     return PROBES
 
 
-class AnyOrderJoin(JoinOperator):
+class UnorderedJoin(JoinOperator):
     """The mutable half of a `WindowJoin` whose results do not all leave in turn."""
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
