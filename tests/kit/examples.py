@@ -28,6 +28,7 @@ from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows, LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
@@ -197,6 +198,7 @@ def _joins() -> Iterator[Example]:
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     yield from _counting(joins)
     yield from _with_absent(joins)
+    yield from _as_of()
     yield Example("equi-join, as it ends", RelationToStream(joins["equi-join, own window per stream"]))
     yield Example("theta join, every third instant", RelationToStream(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
@@ -256,6 +258,26 @@ def _with_absent(joins: dict[str, WindowJoin]) -> Iterator[Example]:
         yield Example(f"{name} join", OuterJoin(one_sided, kind, nulls[2:], ROWS))
         for which, join in (("theta", theta), ("picky", picky), ("after", before_or_after)):
             yield Example(f"{name} join, {which}", OuterJoin(replace(join, emit=((0, ROW),)), kind, nulls[:1], ROWS))
+
+
+def _as_of() -> Iterator[Example]:
+    """As-of joins; rows without identities are told apart by their values alone."""
+    emit, names = ((0, ROW), (1, TS), (1, ROW), (1, V), (0, L)), ((0, "row"), (1, "ts"), (1, "row"), (1, "v"), (0, "l"))
+    nulls = (NULL_WORD, NULL_WORD, NULL_WORD, NULL_FLOAT, NULL_WORD)
+    plain = AsOfJoin(((K, K),), emit, nulls, ROWS)
+    yield Example("as-of join", plain)
+    yield Example("as-of join, left", replace(plain, outer=True))
+    yield Example("as-of join, strictly older", replace(plain, strict=True))
+    yield Example("as-of join, within", replace(plain, within=6))
+    yield Example("as-of join, left, strictly older, within", replace(plain, strict=True, outer=True, within=3))
+    yield Example("as-of join of the same instant", replace(plain, within=0, outer=True))
+    yield Example("as-of join without a key", replace(plain, keys=(), outer=True))
+    yield Example("as-of join by two keys", replace(plain, keys=((K, L), (L, K)), within=20))
+    values = replace(plain, emit=((0, ROW), (1, L), (1, V)), nulls=(NULL_WORD, NULL_WORD, NULL_FLOAT))
+    yield Example("as-of join by values", replace(values, outer=True))
+    alone = typed_call("is_null", (Column(1, "v", Kind.FLOAT),))
+    few = typed_call("<", (Column(0, "l", Kind.INT), Literal(2, Kind.INT)))
+    yield Example("as-of join, some rows", replace(plain, outer=True, kept=(typed_call("or", (alone, few)),), names=names))
 
 
 def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:

@@ -20,6 +20,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import FixedSlack, SlackController
 from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.instant.spec import InstantRelation
@@ -204,7 +205,7 @@ def output_is_ordered_and_true(
 def _only_loses(spec: OperatorSpec) -> bool:
     """Whether a late tuple can only make a result go missing: not where an aggregate or an anti join has another
     operator above it, which then reads another value."""
-    if isinstance(spec, InstantRelation | OuterJoin):
+    if isinstance(spec, InstantRelation | OuterJoin | AsOfJoin):
         return False
     if not isinstance(spec, OperatorGraph):
         return True

@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from slackwater.core.batch import Batch
+from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.join.absence import OuterJoin
-from tests.kit import oracle_absence, oracle_distinct, oracle_instant
+from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_instant
 from tests.kit.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from tests.kit.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from tests.kit.oracle_join import oracle_join, oracle_join_processing
@@ -70,5 +71,6 @@ ORACLES: Mapping[type, Oracle] = {
     StreamDistinct: oracle_distinct,
     InstantRelation: oracle_instant,
     OuterJoin: oracle_absence,
+    AsOfJoin: oracle_asof,
 }
 """By the spec of the operator; those of joins, aggregates and graphs are called in `drive` and `bounds`."""

@@ -1,0 +1,1 @@
+"""As-of joins: each tuple of one stream with the latest one of another that is not newer."""
