@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slackwater.core.schema import Kind
 from slackwater.core.time import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, Bounds, WindowBound
 from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, StreamRef
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, Output, StreamRef
 
 _LONGEST_UNIT = {
     "year": 366 * DAY,
@@ -85,16 +85,20 @@ def event_times(stream: StreamRef) -> dict[str, tuple[int, int]]:
     found = {stream.schema.time: (0, 0)}
     below = stream.query
     if isinstance(below, JoinQuery) and len(below.streams) == 1:
-        inner = event_times(below.streams[0])
-        for output in below.outputs:
-            if isinstance(output.expr, Column) and output.expr.name in inner:
-                found[output.name] = inner[output.expr.name]
+        found |= _computed(below.outputs, event_times(below.streams[0]))
     elif isinstance(below, AggregateQuery) and below.stream.range is not None:
         start, end = WINDOW_COLUMNS
         found |= {start: (1 - below.stream.range,) * 2, end: (1, 1)}
+        found |= _computed(below.computed, found)
     return {
         name: moved for name, moved in found.items() if name == RESULT_TIME or stream.schema[name].kind is Kind.TIME
     }
+
+
+def _computed(outputs: Iterable[Output], known: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Those of computed columns that keep to the event time of the only stream."""
+    moments = {output.name: _moment(output.expr, [known]) for output in outputs}
+    return {name: (moment.low, moment.high) for name, moment in moments.items() if moment is not None}
 
 
 def _said(expr: Expr, known: _Known) -> tuple[list[WindowBound], bool]:

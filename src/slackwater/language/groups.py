@@ -26,11 +26,13 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, with_columns
 from slackwater.language.bound import WINDOW_COLUMNS, Aggregate, AggregateQuery, Output, StreamRef
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
+from slackwater.language.event_times import event_times
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
 from slackwater.language.nodes import Item, Select, place_of, refused, text_of
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import Scope, scope_of
+from slackwater.language.scope import Scope, matching, scope_of
 from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
+from slackwater.language.window_functions import window_said
 
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
@@ -234,7 +236,9 @@ class _Around(Scalars):
         if aggregate_function(inner) is not None:
             return self.collected.call(inner, shared=True)
         if first_aggregate(inner) is None:
-            window = window_column(inner, self.scope)
+            window, time = window_column(inner, self.scope), _window_time(inner, self.scope)
+            if time is not None:
+                return time
             key = self.collected.key(inner)
             if window is not None or key is not None:
                 return key or Column(0, window or "", Kind.TIME)
@@ -258,7 +262,7 @@ def _keys(query: Select, scope: Scope) -> dict[Expr, RequestedName]:
     """The keys of GROUP BY, each once."""
     keys: dict[Expr, RequestedName] = {}
     for node in query.groups or ():
-        if window_column(node, scope) is not None:
+        if window_column(node, scope) is not None or _window_time(node, scope) is not None:
             continue
         if isinstance(node, exp.Literal):
             raise scope.fail("GROUP BY takes columns or expressions, not positions", node)
@@ -280,21 +284,71 @@ def _called(node: exp.Expr, query: Select, scope: Scope) -> exp.Expr | None:
 
 
 def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
-    """Whether an item asks for a bound of the window, which is in the result in any case."""
+    """Whether an item asks for a bound of the window, or for both, which are in the result in any case."""
+    if _names_window(node, scope):
+        return item.requested_name in (None, "window")
     window = window_column(node, scope)
-    if window is not None and item.requested_name not in (None, window):
+    if window is None:
+        return False
+    plain = isinstance(node, exp.Column) and node.args.get("table") is None
+    if plain and item.requested_name not in (None, window):
         message = f"{window} keeps its name; it is always in the result of an aggregate"
         raise QueryError(message, scope.text, *item.place)
-    return window is not None
+    return item.requested_name in (None, window)
 
 
 def window_column(node: exp.Expr, scope: Scope) -> str | None:
-    """window_start or window_end, where no stream has a column of that name."""
-    if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
+    """window_start or window_end, as it is called here or by Spark and Flink, where no stream has a such a column."""
+    if isinstance(node, exp.Anonymous):
+        kind, _, bound = node.name.lower().partition("_")
+        if kind not in ("tumble", "hop") or f"window_{bound}" not in WINDOW_COLUMNS:
+            return None
+        _check_said(node, scope)
+        return f"window_{bound}"
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         return None
-    name = node.name.lower()
-    known = any(node.name in stream.schema for stream in scope.streams)
-    return name if name in WINDOW_COLUMNS and not known else None
+    names = [part.name.lower() for part in node.parts]
+    known = any(matching(name, stream.schema.names) for stream in scope.streams for name in (names[0], ".".join(names)))
+    known = known or (len(names) > 1 and bool(matching(names[0], [stream.alias for stream in scope.streams])))
+    return None if known or "_".join(names) not in WINDOW_COLUMNS else "_".join(names)
+
+
+def _check_said(call: exp.Anonymous, scope: Scope) -> None:
+    """Refuse a window that is named again and is another one."""
+    if call.name.lower() == "window_time":
+        raise scope.fail("window_time takes the window of the query, as in window_time(window)", call)
+    time, *said = window_said(call, scope.text)
+    (stream, *others), column = scope.streams, Scalars(scope, "a window").bind(time)
+    own = isinstance(column, Column) and event_times(stream).get(column.name) == (0, 0)
+    if others or not own or said != [stream.range, stream.slide]:
+        raise scope.fail("this is not the window of the query; a query has one, of its event time", call)
+
+
+def _names_window(node: exp.Expr, scope: Scope) -> bool:
+    """Whether an expression is the window itself: window, or window(ts, '5 minutes') again."""
+    if isinstance(node, exp.Anonymous):
+        if node.name.lower() != "window":
+            return False
+        _check_said(node, scope)
+        return True
+    alone = isinstance(node, exp.Column) and node.args.get("table") is None and node.name.lower() == "window"
+    return alone and not any(matching("window", stream.schema.names) for stream in scope.streams)
+
+
+def _window_time(node: exp.Expr, scope: Scope) -> Expr | None:
+    """The last instant of a window: window_time, window_time(window), TUMBLE_ROWTIME(...)."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous | exp.Column) else ""
+    known = any(matching("window_time", stream.schema.names) for stream in scope.streams)
+    of_time = scope.streams[0].range is not None or len(scope.streams) > 1
+    called = isinstance(node, exp.Anonymous) and name in ("tumble_rowtime", "hop_rowtime", "window_time")
+    plain = isinstance(node, exp.Column) and node.args.get("table") is None and name == "window_time" and not known
+    if not of_time or not (called or plain):
+        return None
+    if isinstance(node, exp.Anonymous) and (
+        len(node.expressions) != 1 or not _names_window(node.expressions[0], scope)
+    ):
+        _check_said(node, scope)
+    return typed_call("shift", (Column(0, WINDOW_COLUMNS[1], Kind.TIME), Literal(-1, Kind.INT)))
 
 
 def bind_aggregation(

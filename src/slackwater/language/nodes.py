@@ -25,8 +25,8 @@ EXPLAIN_AS = ("TEXT", "JSON")
 MOST_WINDOWS = 1_000_000
 """In how many windows a tuple may be."""
 _T = TypeVar("_T")
-TEXT, _PLACE = "text", "place"
-"""What the root of a tree, and each node, remembers besides its arguments."""
+TEXT, TIME, _PLACE = "text", "time", "place"
+"""What the root of a tree, a stream whose event time is named, and each node, remember besides their arguments."""
 
 
 class Part(Generic[_T]):

@@ -17,11 +17,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.core.errors import QueryError
 from slackwater.language import unsupported
-from slackwater.language.clause_parser import WINDOW_WORDS, ClauseParser
+from slackwater.language.clause_parser import WINDOW_WORDS
+from slackwater.language.forms import unwrapped
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import EXPLAIN_AS, JOINED_AS, TEXT, Item, MatchTime, Named, Select, Stream, place_of, put
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
+from slackwater.language.window_functions import WindowFunctionParser
 
 MOST_NESTED = 8
 """How deep queries may stand in each other."""
@@ -53,7 +55,7 @@ _NOT_AN_ALIAS = (
 )
 
 
-class QueryParser(ClauseParser):
+class QueryParser(WindowFunctionParser):
     """Reads whole queries."""
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
@@ -61,6 +63,7 @@ class QueryParser(ClauseParser):
         self.begin(raw_tokens, sql)
         self.named: dict[str, Named] = {}
         """The sub-queries that have a name."""
+        self.waits, self.delay = None, 0
         self.read: set[str] = set()
         """Those names that some query reads."""
         self.extents: dict[int, tuple[int, int]] = {}
@@ -86,6 +89,8 @@ class QueryParser(ClauseParser):
         if start is not None and self.accept("WITH"):
             query.set("target", self.read_target(start))
         self._read_emitted(query)
+        if query.target is None and self.waits is not None:
+            query.set("target", self.waits)
         if self.accept("OPTIONS"):
             query.set("settings", self.read_settings())
         self._read_emitted(query)
@@ -147,6 +152,7 @@ class QueryParser(ClauseParser):
             select.set("groups", [one for one, *_ in self._list("GROUP BY needs columns to group by", _SOFT)])
         if self.accept("HAVING"):
             select.set("having", self._condition("HAVING", commas=False))
+        self.move_window(select)
         return self.placed(select, first)
 
     def _between(self, known: MatchTime | None = None) -> tuple[list[Any], MatchTime | None]:
@@ -237,20 +243,35 @@ class QueryParser(ClauseParser):
 
     def _stream(self, join: str = ",") -> Stream:
         first = self._curr
-        if self.word() == "(":
-            stream = Stream(join=join, reads=self._query_in_parentheses())
+        stream = Stream(join=join)
+        if self.begins_table_function():
+            self.read_table_function(stream)
         else:
-            stream = Stream(join=join, reads=self._stream_name())
-            stream.meta["query"] = self._named_query(stream.reads.name)
+            self.read_table(stream)
         self.placed(stream, first)
+        self.read_watermark(stream)
         called, window = self._alias(), self.read_window()
         if called is None and window is not None:
             called = self._alias()
+        self.read_watermark(stream)
+        if window is not None and stream.window is not None:
+            raise QueryError("there is a window already; leave one of them out", self.sql, *window.place)
         if called is None and isinstance(stream.reads, Select):
             self.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
         stream.set("called", called)
-        stream.set("window", window)
+        stream.set("window", window or stream.window)
         return stream
+
+    def read_table(self, stream: Stream) -> None:
+        """What an entry of FROM reads: a query in parentheses, or a name; STREAM s WATERMARK ... is Spark's."""
+        if self.word() == "(":
+            stream.set("reads", self._query_in_parentheses())
+            return
+        if self.word(2) == "WATERMARK":
+            self.accept("STREAM")
+        name = self._stream_name()
+        stream.set("reads", name)
+        stream.meta["query"] = self._named_query(name.name)
 
     def _stream_name(self) -> exp.Identifier:
         if self.word() in ("LATERAL", "UNNEST") and (is_name(self.peek(1)) or self.word(1) == "("):
@@ -288,6 +309,8 @@ class QueryParser(ClauseParser):
         if self.accept("AS"):
             return self.name("another name for the stream")
         begins_clause = self.begins_window_clause() or self.begins_match() or self._begins_rate()
+        begins_clause = begins_clause or self.begins_watermark()
+        begins_clause = begins_clause or (self.word() == "MATCH_CONDITION" and self.word(1) == "(")
         if is_name(self.peek()) and self.word() not in _NOT_AN_ALIAS and not begins_clause:
             return self.name("another name for the stream")
         return None

@@ -1,0 +1,222 @@
+"""Windows as Spark and Flink write them, read as windows in brackets.
+
+`GROUP BY window(ts, '5 minutes', '1 minute')` and `FROM HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE, INTERVAL 5
+MINUTES)` are `s [RANGE 5 MINUTES SLIDE 1 MINUTE]`; `s WATERMARK ts DELAY OF INTERVAL 10 SECONDS` is WITH DELAY.
+
+Invariant: the tree has brackets and a target, whatever was written, and is written so. Which column was named as the
+event time is remembered with the stream (`meta[TIME]`), for the binder to compare with that of the stream.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from slackwater.core.errors import QueryError
+from slackwater.core.quality import Delay
+from slackwater.core.time import parse_duration, unit_size
+from slackwater.language import unsupported
+from slackwater.language.clause_parser import ClauseParser
+from slackwater.language.forms import first_aggregate, span
+from slackwater.language.nodes import TIME, Select, Stream, Target, Window, name_place, place_of, put
+from slackwater.language.scope import Scope
+from slackwater.language.tokens import is_name
+
+_GROUPS = ("window", "tumble", "hop")
+"""What GROUP BY calls for a window."""
+_TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+_NOT_YET = {
+    "SESSION": unsupported.WINDOWS["SESSION"],
+    "CUMULATE": "CUMULATE is not offered; write EMIT EARLY EVERY and a duration for rows of a window that is open",
+}
+_SIZES = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE")}
+_AS_IN = {
+    "TUMBLE": "TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE)",
+    "HOP": "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 10 SECONDS, INTERVAL 1 MINUTE)",
+}
+_ALIGNED = "windows are aligned to 1970-01-01 UTC, and an offset is not offered; leave it out"
+
+
+class WindowFunctionParser(ClauseParser):
+    """Reads windows that are written as functions, and watermarks."""
+
+    waits: Target | None
+    """The target that the watermark with the longest delay says, which is `delay`."""
+    delay: int
+
+    def read_interval(self, what: str) -> int:
+        """INTERVAL '1' MINUTE, INTERVAL 1 MINUTE or '1 minute', as microseconds."""
+        self.accept("INTERVAL")
+        first, unit = self.peek(), self.peek(1)
+        if first is None or unit is None or first.token_type != TokenType.STRING or unit_size(unit.text) is None:
+            return self.read_duration(what)
+        self.take()
+        self.take()
+        try:
+            return parse_duration(f"{first.text} {unit.text}")
+        except ValueError as error:
+            raise QueryError(str(error), self.sql, first.start, unit.end + 1) from None
+
+    # In FROM.
+
+    def begins_table_function(self) -> bool:
+        """Whether TUMBLE(...) or another comes next, by itself or in TABLE(...), and not a stream called so."""
+        return self.word() in (*_TABLES, "TABLE") and self.word(1) == "("
+
+    def read_table_function(self, stream: Stream) -> None:
+        """What it reads and its window, for an entry of FROM."""
+        wrapped = self.accept("TABLE", "(")
+        token = self.peek()
+        name = self.word()
+        if token is None or name not in _TABLES or self.word(1) != "(":
+            self.fail(f"expected a window here, as in TABLE({_AS_IN['TUMBLE']})")
+        if name in _NOT_YET:
+            self.fail(_NOT_YET[name])
+        self.take()
+        self.take()
+        self._named_argument("DATA")
+        if is_name(self.peek(1)):
+            self.accept("TABLE")
+        self.read_table(stream)
+        self._comma(name)
+        self._named_argument("TIMECOL")
+        self._descriptor(stream, name)
+        lengths = {}
+        for what in _SIZES[name]:
+            self._comma(name)
+            given = self._named_argument(*_SIZES[name]) or what
+            lengths[given] = self.read_interval(f"the {given.lower()} of the window")
+        if self.accept(","):
+            self.fail(_ALIGNED)
+        for _ in range(1 + wrapped):
+            if not self.accept(")"):
+                self.fail(f"expected ')' here, as in {_AS_IN[name]}")
+        if len(lengths) < len(_SIZES[name]):
+            self.fail(f"{name} needs its slide and its size, as in {_AS_IN[name]}", token)
+        window = _window(lengths["SIZE"], lengths.get("SLIDE"), (token.start, self._prev.end + 1))
+        window.meta["function"] = name
+        stream.set("window", window)
+
+    def read_table(self, stream: Stream) -> None:
+        """What a window is of: TABLE s, s, or a query in parentheses."""
+        raise NotImplementedError
+
+    def _descriptor(self, stream: Stream, name: str) -> None:
+        if not self.accept("DESCRIPTOR", "("):
+            self.fail(f"expected DESCRIPTOR and the event time here, as in {_AS_IN[name]}")
+        stream.meta[TIME] = exp.Column(this=self.name("the column of event times"))
+        if not self.accept(")"):
+            self.fail("expected ')' here, as in DESCRIPTOR(ts)")
+
+    def _named_argument(self, *names: str) -> str | None:
+        """SIZE =>, if that comes next; Flink lets arguments have names."""
+        if self.word() not in names or self.word(1) != "=" or self.word(2) != ">":
+            return None
+        found = self.word()
+        self._advance(3)
+        return found
+
+    def _comma(self, name: str) -> None:
+        if not self.accept(","):
+            self.fail(f"expected ',' here, as in {_AS_IN[name]}")
+
+    def begins_watermark(self) -> bool:
+        """Whether a watermark comes next, and not a stream's other name."""
+        return self.word() == "WATERMARK" and is_name(self.peek(1)) and self.word(2) in ("DELAY", ".", "AS")
+
+    def read_watermark(self, stream: Stream) -> None:
+        """WATERMARK ts DELAY OF INTERVAL 10 SECONDS, if that comes next."""
+        if not self.begins_watermark():
+            return
+        first = self.take()
+        stream.meta[TIME] = exp.Column(this=self.name("the column of event times"))
+        if not self.accept("DELAY", "OF"):
+            self.fail("expected DELAY OF and an interval here, as in WATERMARK ts DELAY OF INTERVAL 10 SECONDS")
+        delay = self.read_interval("the delay")
+        if self.waits is None or delay > self.delay:
+            self.waits, self.delay = self.placed(Target(quality=Delay(delay)), first), delay
+
+    # In GROUP BY.
+
+    def move_window(self, select: Select) -> None:
+        """A window that GROUP BY names becomes that of the stream."""
+        called = [one for one in select.groups or () if isinstance(one, exp.Anonymous)]
+        for one in called:
+            if one.name.lower() in ("session", "session_window"):
+                raise self._refused(_NOT_YET["SESSION"], one)
+        calls = [one for one in called if one.name.lower() in _GROUPS]
+        if not calls:
+            self._check_functions(select)
+            return
+        call, name = calls[0], calls[0].name.lower()
+        if len(calls) > 1:
+            raise self._refused("a query has one window; leave this one out", calls[1])
+        if len(select.streams) > 1:
+            why = (
+                f"{name} in GROUP BY is for one stream; make a sub-query of the join, as in FROM (SELECT ...) j"
+                f" GROUP BY {name}(_ts, '5 minutes')"
+            )
+            raise self._refused(why, call)
+        (stream,) = select.streams
+        if stream.window is not None:
+            raise self._refused(f"{stream.alias} has a window already; leave one of them out", call)
+        rest = [one for one in select.groups or () if one is not call]
+        shown = [item.node for item in select.items] + ([] if select.having is None else [select.having])
+        if not rest and not any(first_aggregate(node) for node in shown):
+            raise self._refused("GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)", call)
+        stream.meta[TIME], size, slide = window_said(call, self.sql)
+        stream.set("window", _window(size, slide, place_of(call)))
+        select.set("groups", rest or None)
+
+    def _check_functions(self, select: Select) -> None:
+        """Refuse windows in FROM that nothing is aggregated in."""
+        for stream in select.streams:
+            window = stream.window
+            function = None if window is None else window.meta.get("function")
+            if window is None or function is None or (len(select.streams) == 1 and select.groups is not None):
+                continue
+            if len(select.streams) > 1 or not any(first_aggregate(item.node) for item in select.items):
+                why = (
+                    f"{function} is for aggregates of one stream, with GROUP BY window_start, window_end; in a join"
+                    " write [RANGE 1 MINUTE], or conditions on event times"
+                )
+                raise self._refused(why, window)
+
+    def _refused(self, message: str, node: exp.Expr) -> QueryError:
+        return QueryError(message, self.sql, *(place_of(node) if isinstance(node, Window) else name_place(node)))
+
+
+def window_said(call: exp.Anonymous, text: str) -> tuple[exp.Expr, int, int | None]:
+    """The event time, the size and the slide that window(...), TUMBLE(...), HOP_START(...) or another says."""
+    kind, parts = call.name.lower().partition("_")[0], call.expressions
+    least, most = {"window": (2, 4), "tumble": (2, 3), "hop": (3, 4)}[kind]
+    if not least <= len(parts) <= most:
+        durations = "INTERVAL '1' MINUTE, INTERVAL '5' MINUTE" if kind == "hop" else "'5 minutes'"
+        message = f"{call.name} takes the event time and durations, as in {call.name}(ts, {durations})"
+        raise QueryError(message, text, *name_place(call))
+    sizes = [_length(part, text) for part in parts[1:]]
+    if len(parts) == most and sizes.pop() != 0:
+        raise QueryError(_ALIGNED, text, *place_of(parts[-1]))
+    first, second = sizes[0], sizes[1] if len(sizes) > 1 else sizes[0]
+    size, slide = (second, first) if kind == "hop" else (first, second)
+    return parts[0], size, None if slide == size else slide
+
+
+def _length(node: exp.Expr, text: str) -> int:
+    if isinstance(node, exp.Interval):
+        found = span(node, Scope(text, ()))
+        if not found.months:
+            return found.micros
+    elif isinstance(node, exp.Literal) and node.is_string:
+        try:
+            return parse_duration(str(node.this).lower().removeprefix("interval "))
+        except ValueError as error:
+            raise QueryError(str(error), text, *place_of(node)) from None
+    raise QueryError("expected a duration here, such as '5 minutes'", text, *place_of(node))
+
+
+def _window(size: int, slide: int | None, place: tuple[int, int]) -> Window:
+    window = Window(range=size, slide=None if slide == size else slide, in_rows=False)
+    window.meta["slide"] = place
+    put(window, *place)
+    return window
