@@ -17,6 +17,8 @@ CHANGE, VERSION = "_change", "_version"
 AMENDS, CLOCK = "_amends", "_clock"
 """What change rows say of themselves to a judge: whether they are corrections or rows of open windows, and the largest
 clock when they were emitted (null at the end of the input)."""
+EXPECTED_ERROR = "_expected_error"
+"""The column of EARLY: how wrong a row of an open window is expected to be."""
 INSERT, UPDATE, DELETE = range(3)
 CHANGES = ("insert", "update", "delete")
 """What a change is called, by its number."""

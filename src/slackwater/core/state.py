@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.batch import Batch, Words
+from slackwater.core.batch import Batch, Floats, Words
 from slackwater.core.engines import EnginesSeen
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
@@ -46,6 +46,11 @@ class InForce:
     """How far the watermark came in an epoch."""
     known: bool = True
     """Whether this holds of every epoch that emitted results, and not of several on average."""
+
+    @property
+    def at_once(self) -> InForce:
+        """The same for results that wait for nobody's clock, but for the end of their epoch."""
+        return InForce(0, 0, self.epoch, self.epoch, self.known)
 
 
 NOTHING_IN_FORCE = InForce(0, 0)
@@ -102,6 +107,8 @@ class Emission:
     """How many lines of its key have left before; None: none."""
     amends: bool = False
     """Whether the lines are corrections, or rows of open windows: not the first answer."""
+    expected_error: Floats | None = None
+    """Of rows of open windows, how wrong they are expected to be; NaN where nothing is known."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class CorrectedDistinct(DistinctOperator):
             yield from self._corrected(corrected, run)
         self._final = max(self._final, run.watermark - self._reach)
         # A row holds others back for as long as the window.
-        self._tuples.forget(self._bucket(self._final - self.spec.range))
+        self._tuples.forget(int(self._bucket(self._final - self.spec.range)))
 
     def _bucket(self, ts: Words | int) -> Words:
         """What is persisted together: the tuples of one window."""

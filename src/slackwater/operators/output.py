@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Floats, Words
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Output:
     amends: bool = False
     """Whether its lines come before or after the answer itself: rows of open windows, or corrections. They are no
     results of the first answer, and meters hear of corrections alone, apart from it."""
+    expected_error: Floats | None = None
+    """Of rows of open windows, how wrong they are expected to be; NaN where nothing is known."""
 
     def only(self, lines: Words) -> Output:
         """Some lines, each of which is one result."""
@@ -47,6 +49,7 @@ class Output:
             results=len(lines),
             clock=None if self.clock is None else self.clock[lines],
             emit_time=None if self.emit_time is None else self.emit_time[lines],
+            expected_error=None if self.expected_error is None else self.expected_error[lines],
         )
 
 

@@ -222,10 +222,13 @@ class QueryKernel:
             if clock is None:
                 clock = np.append(run.clock, run.max_ts)[output.by]
                 emit_time = np.append(run.emit_time, run.now)[output.by]
+            in_force = self._watch.last
+            if self._spec.at_once and not output.at_watermark:
+                in_force = in_force.at_once
             yield Emission(
                 output.ts, output.columns, clock, output.multiplicity, NO_LATE, run.ended,
                 emit_time if self._has_arrival_times else None,
-                self._watch.last, output.change, output.version, output.amends,
+                in_force, output.change, output.version, output.amends, output.expected_error,
             )  # fmt: skip
 
     # For a query whose windows somebody else closes, with those of others (`query_set.pane_groups`).

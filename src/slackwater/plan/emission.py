@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.core.emitting import CHANGE, EARLY, VERSION
+from slackwater.core.emitting import CHANGE, EARLY, EXPECTED_ERROR, VERSION
 from slackwater.core.errors import UsageError
 from slackwater.core.results import FILTER
 from slackwater.operators.aggregate.changing import Changing
@@ -39,7 +39,8 @@ def in_epochs(plan: PhysicalPlan) -> PhysicalPlan:
 def _check_changes(plan: PhysicalPlan) -> None:
     if plan.count_only:
         raise UsageError(f"--count counts results, and EMIT {plan.emit} gives rows that change; leave one of them out")
-    taken = [column.name for column in plan.outputs if column.name in (CHANGE, VERSION)]
+    added = (CHANGE, VERSION, *((EXPECTED_ERROR,) if plan.emit.kind == EARLY else ()))
+    taken = [column.name for column in plan.outputs if column.name in added]
     if taken:
         raise UsageError(f"a query whose rows change has a column {taken[0]} of its own; name yours otherwise with AS")
 
@@ -48,7 +49,7 @@ def _told(operator: OperatorSpec, plan: PhysicalPlan) -> OperatorSpec:
     emit, correctable = plan.emit, plan.correctable
     told: OperatorSpec | None = None
     if emit.kind == EARLY and operator.as_panes is not None:
-        told = Changing(operator.as_panes, correctable, emit.every)
+        told = Changing(operator.as_panes, correctable, emit.every, emit.error)
     elif correctable is not None:
         told = operator.corrected(correctable)
     elif operator.as_join is not None:

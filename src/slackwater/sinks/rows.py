@@ -1,7 +1,7 @@
 """Kernel output to Arrow: words get their names and types back.
 
-Invariant: a table has the SELECT list in its order; a join adds `_ts` at the end. Where rows change what has left, what
-each does and its version come last.
+Invariant: a table has the SELECT list in its order; a join adds `_ts` at the end. Where rows of open windows leave, the
+error that is expected of them follows; where rows change what has left, what each does and its version come last.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Words
-from slackwater.core.emitting import AMENDS, CHANGE, CHANGES, CLOCK, INSERT, VERSION
+from slackwater.core.emitting import AMENDS, CHANGE, CHANGES, CLOCK, EARLY, EXPECTED_ERROR, INSERT, VERSION
 from slackwater.core.errors import DataError
 from slackwater.core.schema import Kind
 from slackwater.core.state import NO_LATE, Emission
@@ -46,6 +46,9 @@ class RowMaker:
         if self._plan.joins:
             arrays.append(pa.array(emission.ts).view(UTC))
             names.append("_ts")
+        if self._plan.emit.kind == EARLY:
+            arrays.append(_expected_errors(emission))
+            names.append(EXPECTED_ERROR)
         if self._plan.emit.changes:
             arrays += _change_columns(emission)
             names += [CHANGE, VERSION]
@@ -72,6 +75,12 @@ class RowMaker:
             values = self._maps[column.name](computed, computed.view(np.float64), computed.shape[1])
             words = values.astype(np.int64, copy=False) if column.kind is not Kind.FLOAT else nulls_marked(values)
         return decode_column(words, column.kind, column.arrow, self._codebook)
+
+
+def _expected_errors(emission: Emission) -> pa.Array:
+    """How wrong each row is expected to be; null of final rows, and where nothing is known."""
+    known = np.full(len(emission.ts), np.nan) if emission.expected_error is None else emission.expected_error
+    return pa.array(known, pa.float64(), mask=~np.isfinite(known))
 
 
 def _change_columns(emission: Emission) -> list[pa.Array]:

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.core.batch import Flags, Words
+from slackwater.core.batch import Flags, Floats, Words
+from slackwater.core.collections.records import NONE
 from slackwater.core.emitting import DELETE
 from slackwater.core.jit import in_place
 from slackwater.core.quality import Quality
@@ -29,6 +30,7 @@ from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 from slackwater.operators.aggregate.emitted_rows import EMITTED, Changes, EmittedRows
+from slackwater.operators.aggregate.expected_error import EXPECTED, ExpectedError
 from slackwater.operators.aggregate.kept_panes import KeptPanes, open_rows
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
 from slackwater.operators.aggregate.panes import Panes, first_open
@@ -39,6 +41,8 @@ from slackwater.operators.output import Output
 from slackwater.operators.stages import Stages
 from slackwater.operators.state_size import RESULTS, WindowContents
 
+LOOKS = 64
+"""How often a window is looked at, to find out whether its row may leave."""
 PARTS = "first", "kept"
 """The parts of its state that have panes."""
 
@@ -51,7 +55,14 @@ class Changing(OperatorSpec):
     correctable: int | None = None
     """How far behind the watermark windows are corrected; None: not at all."""
     every: int | None = None
-    """How often rows of open windows leave; None: not at all."""
+    """How often rows of open windows leave; None: not at all, or as `error` says."""
+    error: float | None = None
+    """The expected error at which the one row of an open window leaves."""
+
+    @property
+    def period(self) -> int | None:
+        """How often rows of open windows are due to be looked at; None: never."""
+        return self.every if self.error is None else max(1, self.made_by.range // LOOKS)
 
     @property
     def reaches(self) -> int:
@@ -61,7 +72,7 @@ class Changing(OperatorSpec):
     @property
     def at_once(self) -> bool:
         # Rows of open windows are of all tuples that have arrived.
-        return self.every is not None
+        return self.period is not None
 
     @property
     def rows(self) -> int:
@@ -81,8 +92,9 @@ class Changing(OperatorSpec):
 
     @property
     def pane_partials(self) -> WindowAggregate | None:
-        """Partials are of tuples in time, which nothing is corrected for; they are kept beside those of late ones."""
-        return self.made_by.pane_partials
+        """Partials are of tuples in time, which nothing is corrected for; they are kept beside those of late ones. Of
+        their delays they tell nothing, by which rows of open windows are judged."""
+        return None if self.at_once else self.made_by.pane_partials
 
     @property
     def state_identity(self) -> object:
@@ -90,7 +102,7 @@ class Changing(OperatorSpec):
         return {
             "made_by": self.made_by.state_identity,
             "corrected": self.correctable is not None,
-            "early": self.every is not None,
+            "early": self.at_once,
         }
 
     def learning_key(self, quality: Quality) -> str:
@@ -166,7 +178,8 @@ class ChangingAggregate(Operator):
         self._having = None if having is None else having.compiled(context)
         self._keys = len(aggregate.keys)
         self._rows = EmittedRows(self._keys, len(aggregate.aggregates))
-        self._ticks = None if spec.every is None else Ticks(spec.every)
+        self._ticks = None if spec.period is None else Ticks(spec.period)
+        self._expected = ExpectedError(aggregate)
 
     def attach(self, release: Release) -> Stages:
         if self._ticks is not None:
@@ -182,8 +195,9 @@ class ChangingAggregate(Operator):
         for piece in self._ticks.pieces(run):
             for made in self._take(piece.run, ordered):
                 yield piece.in_run(made)
+            self._expected.saw(piece.run.delay)
             if piece.is_due:
-                for made in self._so_far():
+                for made in self._so_far(piece.clock):
                     yield piece.at_its_end(made)
 
     def _take(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
@@ -195,20 +209,35 @@ class ChangingAggregate(Operator):
 
     def _answered(self, made: Output) -> Iterator[Output]:
         """Closed windows, whose final rows leave; and rows that have left early and are not wanted in the end."""
-        changes = self._rows.take(*self._lines(made), self._wanted(made), final=True)
+        lines = self._lines(made)
+        if self._ticks is not None:
+            self._expected.closed(*lines)
+        changes = self._rows.take(*lines, self._wanted(made), final=True)
         gone = changes.change == DELETE
         if not gone.all():
             yield self._leaving(made, changes.only(~gone))
         if gone.any():
             yield replace(self._leaving(made, changes.only(gone)), amends=True)
 
-    def _so_far(self) -> Iterator[Output]:
-        """Rows of open windows that have changed since they left."""
+    def _so_far(self, clock: int) -> Iterator[Output]:
+        """Rows of open windows that have changed since they left, where the largest clock stands there."""
         for made in open_rows(self._first):
-            now = replace(made, at_watermark=False, amends=True)
-            changes = self._rows.take(*self._lines(now), self._wanted(now))
+            window, keys, values = self._lines(made)
+            completeness = self._expected.completeness(made.columns[0], clock)
+            expected = self._expected.of(completeness)
+            self._expected.try_out(window, keys, values, completeness)
+            due = self._due(window, keys, expected)
+            now = replace(made, at_watermark=False, amends=True, expected_error=expected).only(due)
+            changes = self._rows.take(window[due], keys[due], values[due], self._wanted(now))
             if len(changes.lines):
                 yield self._leaving(now, changes)
+
+    def _due(self, window: Words, keys: Words, expected: Floats) -> Words:
+        """Which rows of open windows may leave: all, or those that are good enough, for the first time."""
+        if self.spec.error is None:
+            return np.arange(len(window))
+        good = np.flatnonzero(expected <= self.spec.error)
+        return good[self._rows.places(window[good], keys[good], np.zeros(len(good), np.bool_)) == NONE]
 
     def _lines(self, made: Output) -> tuple[Words, Words, Words]:
         """The windows of lines, their keys, and their values."""
@@ -300,7 +329,7 @@ class ChangingAggregate(Operator):
             one for part, each in zip(PARTS, self._both, strict=False) for one in under(part, each.snapshot_delta())
         ]
         if self._ticks is not None:
-            entries += self._ticks.snapshot_delta()
+            entries += [*self._ticks.snapshot_delta(), *self._expected.snapshot_delta()]
         return [*entries, *self._rows.snapshot_delta()]
 
     def restore(self, entries: list[StateUpdate]) -> None:
@@ -309,6 +338,7 @@ class ChangingAggregate(Operator):
             each.restore(parts[part])
         if self._ticks is not None:
             self._ticks.restore(parts[TICKS])
+            self._expected.restore(parts[EXPECTED])
         self._rows.restore(parts[EMITTED])
 
 

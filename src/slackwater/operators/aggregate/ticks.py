@@ -29,6 +29,12 @@ class Piece:
     begin: int
     is_due: bool
 
+    @property
+    def clock(self) -> int:
+        """Where the largest clock stands at its end."""
+        end = self.begin + len(self.run)
+        return self.whole.max_ts if end == len(self.whole) else int(self.whole.clock[end - 1])
+
     def in_run(self, made: Output) -> Output:
         """What was made of the piece, as what was made of the whole run. A window closes where the watermark has passed
         its end, which the tuple before has moved there."""
