@@ -111,8 +111,9 @@ def judge_run(
         target = quality.bound
     inputs = [_judged(run, arrivals, position) for position in run.plan.inputs_of_entries]
     verdict = judge(
-        query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
-    )
+        query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run),
+        in_epochs=run.in_epochs,
+    )  # fmt: skip
     return Verified(run.report(), verdict, target, period, interval, query.emit.on_arrival)
 
 

@@ -20,11 +20,13 @@ from slackwater.core.errors import UsageError
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, is_chain, raw_streams
 from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.absence import judge_absence
 from slackwater.verify.aggregate import judge_aggregate, read_by
 from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.asof import judge_as_of
 from slackwater.verify.chain import Levels, all_expressions
 from slackwater.verify.chain_rows import judge_chain
 from slackwater.verify.change_rows import split
@@ -56,6 +58,7 @@ def judge(
     period: int = 60 * SECOND,
     interval: int = SECOND,
     resizes: Sequence[Resize] = (),
+    in_epochs: bool = True,
 ) -> Verdict:
     """Compare what a run produced with the truth. `inputs` has one entry for each stream that is read, in the order of
     the text.
@@ -66,7 +69,7 @@ def judge(
     A query over instantaneous windows gives window_start, window_end and what it selects.
     Where rows change what has left, they have `_change`, `_version`, `_amends` and `_clock` (`core.emitting`).
     Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
-    what was in force since when, from the beginning on.
+    what was in force since when, from the beginning on. `in_epochs`: the run was not tuple by tuple.
     """
     given = len(raw_streams(query))
     if len(inputs) != given:
@@ -74,7 +77,7 @@ def judge(
     if period <= 0 or interval <= 0:
         raise UsageError("the period and the interval of measurement must be longer than nothing")
     check_rates_judged(query)
-    court = _Court(query, RecallPeriods(*_span(inputs), period, interval), count_only, resizes)
+    court = _Court(query, RecallPeriods(*_span(inputs), period, interval), count_only, resizes, in_epochs)
     if not query.emit.changes:
         return court.judge(inputs, produced)
     return _judge_changes(court, inputs, produced)
@@ -104,13 +107,14 @@ class _Court:
     periods: RecallPeriods
     count_only: bool
     resizes: Sequence[Resize]
+    in_epochs: bool
 
     def judge(self, inputs: Sequence[JudgedInput], produced: Iterable[pa.Table] | pa.Table) -> Verdict:
         """The verdict on one answer."""
         query = self.query
         with self._workbench() as connection:
             if is_chain(query):
-                return judge_chain(connection, query, inputs, produced, self.periods)
+                return judge_chain(connection, query, inputs, produced, self.periods, self.in_epochs)
             render = self._load(connection, inputs)
             trial = Trial(connection, query, render, produced, self.periods, self.count_only, self.resizes)
             return JUDGES[type(query)](trial)
@@ -165,6 +169,7 @@ JUDGES: Mapping[type[BoundQuery], Callable[[Trial[Any]], Verdict]] = {
     JoinQuery: _judge_joined,
     AggregateQuery: _judge_windows,
     DistinctQuery: judge_distinct,
+    AsOfQuery: judge_as_of,
     InstantQuery: judge_instants,
 }
 """By the kind of a query of one operator."""

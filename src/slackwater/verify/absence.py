@@ -36,11 +36,13 @@ def judge_absence(trial: Trial[JoinQuery]) -> Verdict:
     if trial.count_only:
         raise UsageError(f"verify counts results of inner joins alone, and this is a {query.kind.value} join")
     enumeration = Enumeration(connection, query, trial.render, ["s0", "s1"])
-    keep = {f"{name}_{i}" for name in ("row", "met") for i in range(2)}
+    keep = {f"{name}_{i}" for name in ("row", "met", "place") for i in range(2)}
     pairs = enumeration.combinations([0, 1], query.conditions, keep)
-    time = "greatest(ts_0, ts_1)"
+    time, on_arrival = "greatest(ts_0, ts_1)", query.emit.on_arrival
+    # On arrival the member that came last tells.
+    met = "CASE WHEN place_0 > place_1 THEN met_0 ELSE met_1 END" if on_arrival else "greatest(met_0, met_1)"
     connection.execute(
-        f"CREATE TABLE pairs AS SELECT row_0, row_1, {time} AS time, greatest(met_0, met_1) >= {time} AS explained,"
+        f"CREATE TABLE pairs AS SELECT row_0, row_1, {time} AS time, {met} >= {time} AS explained,"
         f" met_0 > ts_0 AS late_0, met_1 > ts_1 AS late_1 FROM ({pairs})"
     )
     make = _make_one_sided if query.kind.one_sided else _make_rows
@@ -50,7 +52,8 @@ def judge_absence(trial: Trial[JoinQuery]) -> Verdict:
         f" LEFT JOIN s0 USING (row_0) LEFT JOIN s1 USING (row_1) WHERE {trial.render.all_of(query.kept)}"
     )
     stored = _store_right_rows(trial)
-    connection.execute("CREATE TABLE judged AS " + (_judged_semi() if query.kind is JoinKind.SEMI else _judged()))
+    judged = _judged_semi(on_arrival) if query.kind is JoinKind.SEMI else _judged()
+    connection.execute(f"CREATE TABLE judged AS {judged}")
     true, hits, late = connection.execute(
         "SELECT count(*), count(*) FILTER (hit), count(*) FILTER (NOT hit AND explained) FROM judged"
     ).fetchone()
@@ -60,8 +63,8 @@ def judge_absence(trial: Trial[JoinQuery]) -> Verdict:
         "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time",
     )
     spurious = stored.rows - hits - displaced
-    missing = true - hits - late
-    return Verdict("recall", stored.rows, true, late, missing, spurious, stored.descents, recalls, displaced)
+    missing, descents = true - hits - late, 0 if on_arrival else stored.descents
+    return Verdict("recall", stored.rows, true, late, missing, spurious, descents, recalls, displaced)
 
 
 def _alone(stream: int, widest: list[list[int]]) -> str:
@@ -120,14 +123,15 @@ def _judged() -> str:
     )
 
 
-def _judged_semi() -> str:
-    """A tuple leaves with one of its pairs, and none that was surely found lies before."""
+def _judged_semi(on_arrival: bool) -> str:
+    """A tuple leaves with one of its pairs, and in order none that was surely found lies before."""
+    first = "true" if on_arrival else "time <= coalesce(latest, time)"
     return (
         "SELECT truth.time, truth.explained, hit IS NOT NULL AS hit FROM truth LEFT JOIN"
         " (SELECT DISTINCT row_0, true AS hit FROM produced"
         " JOIN (SELECT row_0, min(time) FILTER (NOT explained) AS latest FROM pairs GROUP BY row_0) USING (row_0)"
         " WHERE (row_0, time) IN (SELECT (row_0, time) FROM pairs WHERE NOT late_0)"
-        " AND time <= coalesce(latest, time)) USING (row_0)"
+        f" AND {first}) USING (row_0)"
     )
 
 

@@ -9,7 +9,8 @@ very time; a late row is in the windows that end after the watermark it met, and
 
 With corrections an operator hands on what late rows make of it, and whoever reads that takes it as late rows. So
 nothing is lost below: a row carries the watermark that its latest member met, and is judged by it at the last join or
-window above.
+window above. Tuple by tuple the watermark there follows that of the streams some tuples behind, so that a row may be in
+time above that is late by what its member met.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -22,6 +23,7 @@ from typing import Any, Literal
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.tree import Expr, columns_of
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -54,7 +56,9 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
         return found + [call.argument for call in query.aggregates if call.argument is not None]
     if not isinstance(query, RowsQuery):
         return found
-    conditions = (*query.conditions, *query.kept) if isinstance(query, JoinQuery) else ()
+    conditions: tuple[Expr, ...] = (*query.conditions, *query.kept) if isinstance(query, JoinQuery) else ()
+    if isinstance(query, AsOfQuery):
+        conditions = (*query.kept, *(side for pair in query.keys for side in pair))
     return [*found, *conditions, *(output.expr for output in query.outputs)]
 
 
@@ -67,13 +71,22 @@ def all_expressions(query: BoundQuery) -> Iterator[Expr]:
 
 
 class Levels:
-    """Makes tables of results: `ts`, `met` (the watermark the latest member met, where it is carried), and `c<k>` for the
-    k-th column."""
+    """Makes tables of results: `ts`, `met` (the watermark that the latest member met, where it is carried), and `c<k>`
+    for the k-th column."""
 
-    def __init__(self, connection: Any, inputs: Sequence[JudgedInput], carried: bool = False) -> None:
+    def __init__(
+        self, connection: Any, inputs: Sequence[JudgedInput], carried: bool = False, in_epochs: bool = True
+    ) -> None:
         """`carried`: operators hand on what late rows make of them."""
-        self._connection, self._inputs, self._carried = connection, inputs, carried
+        self._connection, self._inputs = connection, inputs
+        self._carried, self._in_epochs = carried, in_epochs
         self._tables = 0
+
+    def not_carried(self) -> Levels:
+        """The same where operators lose what late rows would have made."""
+        found = Levels(self._connection, self._inputs)
+        found._tables = self._tables
+        return found
 
     def results(self, query: BoundQuery, variant: Variant) -> str:
         """The table of all results of a query."""
@@ -114,7 +127,8 @@ class Levels:
         alone = len(streams) == 1 and query.streams[0].query is None
         sign = "<=" if variant == "maybe" and not alone else "<"
         there = " AND ".join(f"met_{i} {sign} {time}" for i in streams)
-        if variant == "true" or (self._carried and not last):
+        above = not last or (variant == "maybe" and not self._in_epochs)
+        if variant == "true" or (self._carried and above):
             there = "true"
         columns = [f"{time} AS ts", f"greatest({', '.join(f'met_{i}' for i in streams)}) AS met"]
         columns += [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
@@ -154,15 +168,16 @@ class Levels:
                 self._connection.execute(f"ALTER TABLE s{position} RENAME TO {found[-1]}")
             else:
                 below = self._results(stream.query, variant, read, last=False)
-                found.append(self._derived(position, stream, below, render))
+                found.append(self._derived(position, stream, below, variant, render))
         return found
 
-    def _derived(self, position: int, stream: StreamRef, results: str, render: Renderer) -> str:
+    def _derived(self, position: int, stream: StreamRef, results: str, variant: Variant, render: Renderer) -> str:
         names = stream.schema.names
         columns = [f"ts AS {render.column(position, name)}" for name in names if name == stream.schema.time]
         own = [name for name in names if name != stream.schema.time]
         columns += [f"c{k} AS {render.column(position, name)}" for k, name in enumerate(own)]
-        columns += [f"ts AS ts_{position}", f"{'met' if self._carried else _NEVER} AS met_{position}"]
+        met = "met" if self._carried and (variant == "sure" or self._in_epochs) else _NEVER
+        columns += [f"ts AS ts_{position}", f"{met} AS met_{position}"]
         columns.append(f"row_number() OVER () AS row_{position}")
         inside = f"SELECT {', '.join(columns)} FROM {results}"
         return self._made(f"SELECT * FROM ({inside}) WHERE {render.all_of(stream.filters)}")

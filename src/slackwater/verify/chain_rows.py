@@ -35,14 +35,15 @@ def judge_chain(
     inputs: Sequence[JudgedInput],
     produced: Iterable[pa.Table] | pa.Table,
     periods: RecallPeriods,
+    in_epochs: bool = True,
 ) -> Verdict:
     """Compare what a query with others inside it gave with the truth. `inputs`: the raw streams in the order of the
     text."""
-    levels = Levels(connection, inputs)
+    levels = Levels(connection, inputs, query.emit.corrections, in_epochs)
     if isinstance(query, AggregateQuery):
         verdict = _judge_windows(connection, query, levels, produced)
         if isinstance(query.quality, Recall):
-            return _with_recall(connection, query, levels, verdict, periods)
+            return _with_recall(connection, query, levels.not_carried(), verdict, periods)
         return verdict
     assert isinstance(query, RowsQuery), "no query reads the relations of another"
     return _judge_rows(connection, query, levels, produced, periods)
