@@ -17,8 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.core.quality import asks_estimates
 from slackwater.core.schema import Kind
 from slackwater.language.bound import Aggregate, AggregateQuery
+from slackwater.language.estimates import estimate_columns
 from slackwater.verify.aggregate_truth import make_truth
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import as_produced
@@ -38,7 +40,7 @@ def judge_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
         " AND ".join(near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
         for value, rounding in (("e", "b"), ("t", "a"))
     )
-    worst = ", ".join(error_of(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
+    worst = ", ".join(errors_of(query)) or "CAST(0 AS DOUBLE)"
     there = f"present > 0 AND {is_wanted(query, 'e', 't.')}"
     connection.execute(
         f"CREATE TABLE judged AS SELECT t.window_end AS window_end, copy IS NOT NULL AS given,"
@@ -68,6 +70,8 @@ def store_rows(connection: Any, query: AggregateQuery, produced: Iterable[pa.Tab
     columns = {"window_start": ("window_start", Kind.TIME), "window_end": ("window_end", Kind.TIME)}
     columns |= {f"k{n}": (key.name, key.expr.kind) for n, key in enumerate(query.keys)}
     columns |= {f"p{n}": (aggregate.name, aggregate.kind) for n, aggregate in enumerate(query.aggregates)}
+    if asks_estimates(query.quality):
+        columns |= {f"g{n}": (estimate_columns(one.name)[0], Kind.FLOAT) for n, one in enumerate(query.aggregates)}
     columns |= {f"q{n}": (computed.name, computed.expr.kind) for n, computed in enumerate(query.computed)}
     stored = store(connection, "arrived", columns, "window_end", produced)
     connection.execute(
@@ -113,6 +117,17 @@ def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
     allowed = f"1e-9 * abs({truth}) + coalesce({rounding}{number}, 0)"
     close = f"isfinite({given}) AND isfinite({truth}) AND abs({given} - {truth}) <= {allowed}"
     return f"({given} IS NOT DISTINCT FROM {truth} OR coalesce({close}, false))"
+
+
+def errors_of(query: AggregateQuery) -> list[str]:
+    """How far each answer is off; where estimates were asked for, how far these are."""
+    if not asks_estimates(query.quality):
+        return [error_of(n, aggregate) for n, aggregate in enumerate(query.aggregates)]
+    return [
+        f"CASE WHEN g{n} IS NULL AND t{n} IS NULL THEN CAST(0 AS DOUBLE) ELSE coalesce(abs(t{n} - g{n}) / CASE WHEN"
+        f" t{n} = 0 THEN 1 ELSE abs(t{n}) END, CAST('inf' AS DOUBLE)) END"
+        for n in range(len(query.aggregates))
+    ]
 
 
 def error_of(number: int, aggregate: Aggregate) -> str:

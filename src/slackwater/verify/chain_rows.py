@@ -20,7 +20,7 @@ import pyarrow as pa
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
 from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
-from slackwater.verify.aggregate import error_of, identity_of, near, store_rows, verdict_on_rows
+from slackwater.verify.aggregate import errors_of, identity_of, near, store_rows, verdict_on_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import JudgedInput
@@ -134,7 +134,7 @@ def _judge_windows(
     agreed = " AND ".join(
         ["n_sure IS NOT DISTINCT FROM n_maybe", *(f"x{n} IS NOT DISTINCT FROM y{n}" for n, _ in calls)]
     )
-    worst = ", ".join(error_of(n, call) for n, call in calls) or "CAST(0 AS DOUBLE)"
+    worst = ", ".join(errors_of(query)) or "CAST(0 AS DOUBLE)"
     connection.execute(
         f"CREATE TABLE judged AS SELECT known.window_end AS window_end, n_true IS NOT NULL AS true_row,"
         f" copy IS NOT NULL AS given, (copy IS NULL OR {as_computed(query, 'of_given.')}) AND"
