@@ -11,10 +11,11 @@ from slackwater.core.emitting import EARLY, ON_ARRIVAL, Emit
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete
 from slackwater.core.schema import Kind
+from slackwater.language.bind import bind
 from slackwater.language.bound import Aggregate, Output
 from slackwater.language.distinct import DistinctQuery
 from slackwater.verify import judge
-from tests.verify.cases import UTC, Row, aggregate, col, given, join, joined, same, stream
+from tests.verify.cases import SCHEMA, UTC, Row, aggregate, col, given, join, joined, same, stream
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 CORRECTED = Emit(corrections=True, correctable=10)
@@ -226,3 +227,23 @@ def test_distinct_rows_are_those_of_all_tuples_that_could_still_be_corrected():
     after = verdict.changed.corrected
     assert (after.results, after.spurious, after.missing_late, after.missing_unexplained) == (3, 0, 1, 0)
     assert not verdict_of(query, [rows], table.slice(0, 4)).sound
+
+
+COUNTED_PAIRS = """SELECT k, COUNT(*) AS n FROM
+    (SELECT a.k AS k FROM a [3 us], b [3 us] WHERE a.k = b.k) j [10 us] GROUP BY k"""
+PAIRED_A, PAIRED_B = [Row(1, 1), Row(12, 1)], [Row(2, 1), Row(13, 1)]
+
+
+def test_above_corrected_rows_a_late_tuple_counts_in_every_window_that_is_open():
+    query = bind(f"{COUNTED_PAIRS} EMIT IN ORDER WITH CORRECTIONS FOR 2 us", {"a": SCHEMA, "b": SCHEMA}).query
+    for met, first, *sound in ((8, 2, True, True), (12, 1, False, True), (13, 1, True, False)):
+        inputs = [given(PAIRED_A), given([*PAIRED_B[:1], Row(3, 1, met=met), *PAIRED_B[1:]])]
+        for corrected in (False, True):
+            rows = [(0, 1, first), (10, 1, 1), *([(0, 1, 2)] if corrected else [])]
+            says = [(INSERT, 0, False)] * 2 + [(UPDATE, 1, True)] * corrected
+            verdict = judge(query, inputs, windows(rows, says), period=10, interval=1)
+            assert verdict.missing_unexplained == 0
+            # The window ends at 10: what met 8 is in time for it, what met 12 for its correction.
+            assert verdict.sound == sound[corrected], (met, corrected)
+        wrong = judge(query, inputs, windows([(0, 1, 3 - first), (10, 1, 1)], says[:2]), period=10, interval=1)
+        assert not wrong.sound

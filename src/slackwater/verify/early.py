@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.core.emitting import CLOCK
+from slackwater.core.emitting import CLOCK, EXPECTED_ERROR
 from slackwater.core.quality import RelativeError
 from slackwater.core.schema import Kind
 from slackwater.language.bound import AggregateQuery
@@ -24,8 +24,6 @@ from slackwater.verify.groups import is_wanted
 from slackwater.verify.inputs import words
 from slackwater.verify.verdict import Early
 
-EXPECTED_ERROR = "_expected_error"
-"""The column in which a row says how far off it is expected to be."""
 NEAR = 0.05
 """How far off a row may be that counts as near, where neither EMIT nor the target says it."""
 
