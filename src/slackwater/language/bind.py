@@ -16,6 +16,7 @@ from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
 from slackwater.language.absence import bind_absence, has_absence, why_no_recall, why_not_so
+from slackwater.language.asof import as_of, bind_as_of
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -114,6 +115,8 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
     streams = _streams(select, schemas)
     if has_absence(select):
         return bind_absence(select, streams, lambda inner: _streams(inner, schemas), quality, options)
+    if as_of(select) is not None:
+        return bind_as_of(select, streams, quality, options)
     scope = scope_of(select, streams)
     written = [Scalars(scope, "WHERE").condition(node) for node in select.conditions]
     conjuncts = conjuncts_of([*equalities_of(scope), *written])

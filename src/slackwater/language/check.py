@@ -22,6 +22,7 @@ from slackwater.core.quality import Complete, Quality, Recall, RelativeError, as
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
 from slackwater.language.absence import check_absence, has_absence, slides_nowhere
+from slackwater.language.asof import as_of, check_as_of
 from slackwater.language.groups import is_aggregation
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
@@ -80,6 +81,9 @@ def _check_chain(query: Select) -> None:
             join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
             raise refused(place, _NOT_IN_A_CHAIN.format(join, "is", "run it by itself"))
         if select.kind:
+        found = as_of(select)
+        if found is not None:
+            raise refused(found, _NOT_IN_A_CHAIN.format(found.join, "is", "run it by itself"))
             why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
             raise refused(select, why, select.kind_place)
         if select.to_stream is not None and select.out.kind != ISTREAM:
@@ -112,6 +116,7 @@ def _check_select(select: Select, quality: Quality) -> None:
         if why is not None:
             raise why
     rated = [stream for stream in select.streams if isinstance(stream.window, Rate)]
+    check_as_of(select, aggregation)
     if rated:
         _check_rates(select, rated, aggregation, quality)
     elif select.match is not None:
@@ -359,6 +364,9 @@ def check_select(query: Select, outermost: bool = False) -> None:
         raise refused(query.united[0], message)
     for stream in query.streams:
         if stream.using:
+    found = as_of(query)
+    if found is not None:
+        raise refused(found, f"{found.join} is not offered where windows slide together; it takes no windows")
             message = "USING is not offered where windows slide together; write ON, as in ON a.key = b.key"
             raise refused(stream.using[0], message)
     if query.windows:

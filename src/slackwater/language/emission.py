@@ -11,6 +11,7 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.core.results import ADAPTIVE, FILTER, ISTREAM
 from slackwater.core.time import format_duration
 from slackwater.language.absence import why_not_emitted_so
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
@@ -32,6 +33,8 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
         return None
     if isinstance(query, InstantQuery):
         return f"EMIT {emit} is not offered where windows slide together: {_LEAVE_OUT}"
+    if isinstance(query, AsOfQuery):
+        return f"EMIT {emit} is not offered with ASOF JOIN, which waits for the watermark to be sure; {_LEAVE_OUT}"
     if query.out.kind != ISTREAM:
         return f"{query.out.kind} says when results leave, and so does EMIT; leave one of them out"
     if isinstance(query, JoinQuery) and query.kind is not JoinKind.INNER and emit.kind != EARLY:

@@ -105,7 +105,9 @@ def _stream(self: Generator, node: Stream) -> str:
     window = "" if node.window is None else f" {self.sql(node.window)}"
     on = "" if node.on is None else f" ON {self.sql(node.on)}"
     using = f" USING ({', '.join(map(self.sql, node.using))})" if node.using else ""
-    return f"{reads}{called}{window}{on}{using}"
+    match = f" MATCH_CONDITION ({self.sql(node.match_condition)})" if node.match_condition is not None else ""
+    within = "" if node.within is None else f" WITHIN {format_duration(node.within)}"
+    return f"{reads}{called}{window}{match}{on}{using}{within}"
 
 
 def _named(self: Generator, node: Named) -> str:

@@ -171,7 +171,7 @@ class Stream(Clause):
     called = Part[exp.Identifier | None]()
     window = Part[Window | Landmarks | Rate | None]()
     join = Part[str](",")
-    """What stands before it: a comma, JOIN, CROSS JOIN or one of JOINED_AS."""
+    """What stands before it: a comma, JOIN, CROSS JOIN, or one of JOINED_AS or ASOF_JOINS."""
     on = Part[exp.Expr | None]()
     using = Part[list[exp.Identifier]](())
     """The columns of USING, instead of ON."""
@@ -182,12 +182,21 @@ class Stream(Clause):
         return JOINED_AS.get(self.join, JoinKind.INNER)
 
     @property
+    match_condition = Part[exp.Expr | None]()
+    """What MATCH_CONDITION of an as-of join says, without the parentheses."""
+    within = Part[int | None]()
+    """How much older the version of an as-of join may be."""
     def query(self) -> Select | None:
         """What the sub-query says; None where it reads a source."""
         found: Select | None = self.reads if isinstance(self.reads, Select) else self.meta.get("query")
         return found
 
     @property
+    @property
+    def outer(self) -> bool:
+        """Of an as-of join: whether what has no version leaves too."""
+        return ASOF_JOINS.get(self.join, False)
+
     def source(self) -> str:
         """The source it reads; empty for a sub-query."""
         return self.reads.name if self.query is None else ""
@@ -218,6 +227,9 @@ class Named(Clause):
 
     called = Part[exp.Identifier]()
     query = Part["Select"]()
+
+ASOF_JOINS = {"ASOF JOIN": False, "LEFT ASOF JOIN": True}
+"""As-of joins by the words before a stream, and whether they give what finds nothing."""
 
 
 class Select(Clause):

@@ -20,7 +20,19 @@ from slackwater.language import unsupported
 from slackwater.language.clause_parser import WINDOW_WORDS
 from slackwater.language.forms import unwrapped
 from slackwater.language.kinds import KINDS
-from slackwater.language.nodes import EXPLAIN_AS, JOINED_AS, TEXT, Item, MatchTime, Named, Select, Stream, place_of, put
+from slackwater.language.nodes import (
+    ASOF_JOINS,
+    EXPLAIN_AS,
+    JOINED_AS,
+    TEXT,
+    Item,
+    MatchTime,
+    Named,
+    Select,
+    Stream,
+    place_of,
+    put,
+)
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
 from slackwater.language.window_functions import WindowFunctionParser
@@ -37,6 +49,8 @@ _OTHERS: dict[tuple[str, ...], str] = {
     **{tuple(name.split()): name for name in JOINED_AS},
     **{(side, "OUTER", "JOIN"): f"{side} JOIN" for side in ("LEFT", "RIGHT", "FULL")},
     **{(kind, "JOIN"): f"LEFT {kind} JOIN" for kind in ("SEMI", "ANTI")},
+    **{tuple(name.split()): name for name in ASOF_JOINS},
+    ("ASOF", "LEFT", "JOIN"): "LEFT ASOF JOIN",
 }
 """How joins are written that are not inner joins."""
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
@@ -211,6 +225,9 @@ class QueryParser(WindowFunctionParser):
                     self.fail("CROSS JOIN takes no ON; write JOIN ... ON")
             elif (join := self._join()) is not None:
                 streams.append(self._stream(join))
+                if join in ASOF_JOINS:
+                    self._read_as_of(streams[-1])
+                    continue
                 if self.accept("USING"):
                     streams[-1].set("using", self._using(join))
                     continue
@@ -221,6 +238,20 @@ class QueryParser(WindowFunctionParser):
                 streams[-1].set("on", self._condition("ON", commas=True))
             else:
                 return streams
+
+    def _read_as_of(self, stream: Stream) -> None:
+        """What stands behind the stream of an as-of join."""
+        if self.accept("MATCH_CONDITION"):
+            written = self._condition("MATCH_CONDITION", commas=True, more=frozenset(("ON", "USING", "WITHIN")))
+            if not isinstance(written, exp.Paren):
+                self.fail("MATCH_CONDITION stands in parentheses, as in MATCH_CONDITION (a.ts >= b.ts)", self._prev)
+            stream.set("match_condition", unwrapped(written))
+        if self.accept("ON"):
+            stream.set("on", self._condition("ON", commas=True, more=frozenset(("WITHIN", "MATCH_CONDITION"))))
+        if self.word() in ("USING", "MATCH_CONDITION"):
+            self.fail(f"write {stream.join} b MATCH_CONDITION (a.ts >= b.ts) ON a.key = b.key, in this order")
+        if self.accept("WITHIN"):
+            stream.set("within", self.read_duration("how much older a tuple may be"))
 
     def _join(self) -> str | None:
         """The words of a join with ON that comes next, as they are written out."""
@@ -320,8 +351,9 @@ class QueryParser(WindowFunctionParser):
         after = self.peek(1)
         return self.word() == "RATE" and after is not None and after.token_type == TokenType.NUMBER
 
-    def _condition(self, clause: str, commas: bool) -> exp.Expr:
-        stop = self.clause_end(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
+    def _condition(self, clause: str, commas: bool, more: frozenset[str] = frozenset()) -> exp.Expr:
+        """A condition up to the next clause; `more` begins one here, too."""
+        stop = self.clause_end(_HARD | {","} if commas else _HARD, _SOFT | _JOINS | more)
         if stop == self._index:
             self.fail(f"{clause} needs a condition")
         tokens = self._tokens[self._index : stop]

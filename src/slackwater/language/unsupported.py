@@ -33,7 +33,7 @@ CLAUSES = {
     "OUTER": _OUTER,
     "SEMI": _OUTER,
     "ANTI": _OUTER,
-    "ASOF": "as-of joins are not offered; " + _JOINED,
+    "ASOF": "write a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.key = b.key",
     "NATURAL": "NATURAL JOIN is not offered; name the columns, as in ON a.key = b.key",
     "USING": "USING stands behind the stream of a JOIN, as in a JOIN b USING (key)",
     "LATERAL": "LATERAL is not offered; " + _JOINED,

@@ -16,12 +16,12 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import asks_estimates
 from slackwater.core.results import DSTREAM, ISTREAM
-from slackwater.core.schema import NULL_FLOAT, NULL_WORD, UTC, Kind
+from slackwater.core.schema import UTC, Kind
 from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, UnionQuery, is_chain
-from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
 from slackwater.language.estimates import estimate_columns
@@ -34,6 +34,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.relation_to_stream import RelationToStream
+from slackwater.plan.asof import plan_as_of
 from slackwater.plan.distinct import plan_distinct
 from slackwater.plan.emission import emitting
 from slackwater.plan.graph_builder import plan_chain, plan_union
@@ -42,9 +43,10 @@ from slackwater.plan.layout import InputLayout, partition_columns
 from slackwater.plan.ordering import check_no_join_options, in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.partitioning import partitioning_of
-from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.physical import InputPlan, OutputColumn, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
+from slackwater.plan.selected import emitted_for, identities, nulls_of, output_column
 from slackwater.plan.sizes import check_sizes, kept_places, weights_of
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -119,12 +121,11 @@ def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> Physic
 
 def _with_identities(query: JoinQuery) -> JoinQuery:
     told = query.streams[:1] if query.kind.one_sided else query.streams
-    members = tuple(SelectItem(f"_row_{stream.alias}", Column(i, IDENTITY, Kind.INT)) for i, stream in enumerate(told))
-    return replace(query, outputs=query.outputs + members)
+    return replace(query, outputs=query.outputs + identities(told))
 
 
-def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> PhysicalPlan:
-    query = _with_identities(query) if identities else query
+def _plan_join(query: JoinQuery, count_only: bool, identified: bool) -> PhysicalPlan:
+    query = _with_identities(query) if identified else query
     layouts = [InputLayout(stream, i) for i, stream in enumerate(query.streams)]
     equalities, conditions = [], []
     for condition in query.conditions:
@@ -140,18 +141,18 @@ def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> Physical
     columns = tuple((stream, name, layouts[stream].column(name)) for stream, name in read)
     selected = () if count_only else query.outputs
     read_of_rows = (*(item.expr for item in selected), *query.kept)
-    emitted = tuple(dict.fromkeys(pair for expr in read_of_rows for pair in sorted(columns_of(expr))))
+    emitted = emitted_for(read_of_rows)
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
     ordering = ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, count_only, graph)
-    outputs = tuple(_join_output(query, item, emitted) for item in selected)
+    outputs = tuple(output_column(item, query.streams, emitted) for item in selected)
     made: OperatorSpec = _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs)
     if query.kind is not JoinKind.INNER:
         pairs = replace(operator, count_only=False)
-        made = OuterJoin(pairs, query.kind, _nulls(query, emitted), rows, query.kept, emitted, count_only)
+        made = OuterJoin(pairs, query.kind, nulls_of(query.streams, emitted), rows, query.kept, emitted, count_only)
     return PhysicalPlan(
         query,
         inputs,
@@ -162,15 +163,6 @@ def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> Physical
         query.options,
         ordering=ordering,
     )
-
-
-def _nulls(query: JoinQuery, emitted: tuple[tuple[int, str], ...]) -> tuple[int, ...]:
-    """How a null looks in every column."""
-    floats = {
-        (at, one.name) for at, stream in enumerate(query.streams) for one in stream.schema.fields
-        if one.kind is Kind.FLOAT
-    }  # fmt: skip
-    return tuple(NULL_FLOAT if pair in floats else NULL_WORD for pair in emitted)
 
 
 def _taken_in(part: Expr, layouts: list[InputLayout]) -> Column:
@@ -239,13 +231,6 @@ def _equal_sides(condition: Expr) -> tuple[tuple[int, Expr], tuple[int, Expr]] |
     return (next(iter(reads[0])), left), (next(iter(reads[1])), right)
 
 
-def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, str], ...]) -> OutputColumn:
-    arrow = leaves_as(item.expr, query.streams)
-    if not isinstance(item.expr, Column):
-        return OutputColumn(item.name, item.expr.kind, arrow, None, item.expr)
-    return OutputColumn(item.name, item.expr.kind, arrow, emitted.index((item.expr.stream, item.expr.name)))
-
-
 def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     if count_only:
         raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
@@ -303,6 +288,7 @@ PLANNERS: Mapping[type, PlanKind] = {
     AggregateQuery: _plan_aggregate,
     UnionQuery: plan_union,
     DistinctQuery: plan_distinct,
+    AsOfQuery: plan_as_of,
     InstantQuery: plan_instant,
 }
 """By the kind of a query."""

@@ -39,12 +39,12 @@ def judge_as_of(trial: Trial[AsOfQuery]) -> Verdict:
         _make_rows(trial, name, seen)
     stored = _store_right_rows(trial)
     connection.execute(
-        "CREATE TABLE judged AS SELECT row_0, time, hit, late OR latest IS DISTINCT FROM then AS explained FROM"
+        "CREATE TABLE judged AS SELECT row_0, time, hit, late OR latest IS DISTINCT FROM at_hand AS explained FROM"
         " (SELECT row_0, any_value(time) AS time, any_value(latest) AS latest, any_value(late) AS late,"
         " bool_and(wanted) AS certain, coalesce(bool_or(wanted AND NOT late AND made), false) AS hit"
         " FROM truth LEFT JOIN (SELECT DISTINCT row_0, row_1, time, true AS made FROM produced)"
         " USING (row_0, row_1, time) GROUP BY row_0)"
-        " LEFT JOIN (SELECT row_0, any_value(latest) AS then FROM seen GROUP BY row_0) USING (row_0)"
+        " LEFT JOIN (SELECT row_0, any_value(latest) AS at_hand FROM seen GROUP BY row_0) USING (row_0)"
         " WHERE certain OR hit"
     )
     true, hits, late = connection.execute(

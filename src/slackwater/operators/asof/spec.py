@@ -78,7 +78,7 @@ class AsOfJoin(OperatorSpec):
         age = "" if self.within is None else f", at most {format_duration(self.within)} older"
         near = "older" if self.strict else "not newer"
         equalities = [shown.equality((LEFT, mine), (RIGHT, other)) for mine, other in self.keys]
-        on = f" with {' and '.join(equalities)}" if equalities else ""
+        on = f", on {' and '.join(equalities)}" if equalities else ""
         label = f"as-of join of {first} with the latest of {second} that is {near}{age}{on}"
         forever = f"the last version of every key of {second} is kept for ever; WITHIN lets it go"
         alone = f"a tuple of {first} without one leaves with nulls"
