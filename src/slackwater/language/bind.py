@@ -113,10 +113,10 @@ def _bind(query: Select, schemas: Mapping[str, Schema]) -> BoundQuery:
 
 def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality, options: Options) -> BoundQuery:
     streams = _streams(select, schemas)
-    if has_absence(select):
-        return bind_absence(select, streams, lambda inner: _streams(inner, schemas), quality, options)
     if as_of(select) is not None:
         return bind_as_of(select, streams, quality, options)
+    if has_absence(select):
+        return bind_absence(select, streams, lambda inner: _streams(inner, schemas), quality, options)
     scope = scope_of(select, streams)
     written = [Scalars(scope, "WHERE").condition(node) for node in select.conditions]
     conjuncts = conjuncts_of([*equalities_of(scope), *written])

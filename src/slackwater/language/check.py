@@ -76,14 +76,14 @@ def _check_chain(query: Select) -> None:
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
     for select in query.all_united:
+        found = as_of(select)
+        if found is not None:
+            raise refused(found, _NOT_IN_A_CHAIN.format(found.join, "is", "run it by itself"))
         if has_absence(select):
             place = select.members[0] if select.members else select.streams[-1]
             join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
             raise refused(place, _NOT_IN_A_CHAIN.format(join, "is", "run it by itself"))
         if select.kind:
-        found = as_of(select)
-        if found is not None:
-            raise refused(found, _NOT_IN_A_CHAIN.format(found.join, "is", "run it by itself"))
             why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
             raise refused(select, why, select.kind_place)
         if select.to_stream is not None and select.out.kind != ISTREAM:
@@ -111,12 +111,12 @@ def _check_query(query: Select, quality: Quality) -> None:
 def _check_select(select: Select, quality: Quality) -> None:
     aggregation = is_aggregation(select)
     check_absence(select, aggregation)
+    check_as_of(select, aggregation)
     if select.kind:
         why = KINDS[select.kind].refusal(select, aggregation)
         if why is not None:
             raise why
     rated = [stream for stream in select.streams if isinstance(stream.window, Rate)]
-    check_as_of(select, aggregation)
     if rated:
         _check_rates(select, rated, aggregation, quality)
     elif select.match is not None:
@@ -355,6 +355,9 @@ def check_instants(query: Select) -> None:
 
 def check_select(query: Select, outermost: bool = False) -> None:
     """Refuse clauses that one SELECT, which is part of such a query, cannot have."""
+    found = as_of(query)
+    if found is not None:
+        raise refused(found, f"{found.join} is not offered where windows slide together; it takes no windows")
     outer = next((stream for stream in query.streams if stream.kind is not JoinKind.INNER), None)
     if outer is not None:
         message = f"{outer.join} is not offered where windows slide together; write IN or EXISTS with a query in WHERE"
@@ -364,9 +367,6 @@ def check_select(query: Select, outermost: bool = False) -> None:
         raise refused(query.united[0], message)
     for stream in query.streams:
         if stream.using:
-    found = as_of(query)
-    if found is not None:
-        raise refused(found, f"{found.join} is not offered where windows slide together; it takes no windows")
             message = "USING is not offered where windows slide together; write ON, as in ON a.key = b.key"
             raise refused(stream.using[0], message)
     if query.windows:

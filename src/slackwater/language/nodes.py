@@ -175,6 +175,10 @@ class Stream(Clause):
     on = Part[exp.Expr | None]()
     using = Part[list[exp.Identifier]](())
     """The columns of USING, instead of ON."""
+    match_condition = Part[exp.Expr | None]()
+    """What MATCH_CONDITION of an as-of join says, without the parentheses."""
+    within = Part[int | None]()
+    """How much older the version of an as-of join may be."""
 
     @property
     def kind(self) -> JoinKind:
@@ -182,21 +186,17 @@ class Stream(Clause):
         return JOINED_AS.get(self.join, JoinKind.INNER)
 
     @property
-    match_condition = Part[exp.Expr | None]()
-    """What MATCH_CONDITION of an as-of join says, without the parentheses."""
-    within = Part[int | None]()
-    """How much older the version of an as-of join may be."""
+    def outer(self) -> bool:
+        """Of an as-of join: whether what has no version leaves too."""
+        return ASOF_JOINS.get(self.join, False)
+
+    @property
     def query(self) -> Select | None:
         """What the sub-query says; None where it reads a source."""
         found: Select | None = self.reads if isinstance(self.reads, Select) else self.meta.get("query")
         return found
 
     @property
-    @property
-    def outer(self) -> bool:
-        """Of an as-of join: whether what has no version leaves too."""
-        return ASOF_JOINS.get(self.join, False)
-
     def source(self) -> str:
         """The source it reads; empty for a sub-query."""
         return self.reads.name if self.query is None else ""
@@ -221,15 +221,15 @@ JOINED_AS = {
 }
 """Joins that give tuples without partner, or ask for them, by the words before a stream."""
 
+ASOF_JOINS = {"ASOF JOIN": False, "LEFT ASOF JOIN": True}
+"""As-of joins by the words before a stream, and whether they give what finds nothing."""
+
 
 class Named(Clause):
     """`name AS (SELECT ...)` before the query that reads it."""
 
     called = Part[exp.Identifier]()
     query = Part["Select"]()
-
-ASOF_JOINS = {"ASOF JOIN": False, "LEFT ASOF JOIN": True}
-"""As-of joins by the words before a stream, and whether they give what finds nothing."""
 
 
 class Select(Clause):
