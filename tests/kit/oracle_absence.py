@@ -44,6 +44,21 @@ def processed(spec: OuterJoin, released: Iterable[Released]) -> Counter[Any]:
     return _rows(spec, pairs, in_time)
 
 
+def corrected(spec: OuterJoin, released: Iterable[Released], reach: int) -> Counter[Any]:
+    """The rows on a release sequence with what late tuples add and take back, as far as that is `reach` behind."""
+    before: list[Tuple] = []
+    pairs: list[tuple[Tuple, Tuple]] = []
+    alone: list[Tuple] = []
+    for step in released:
+        e = step.tuple
+        met = [(e, other) if e.stream == 0 else (other, e) for other in before if other.stream != e.stream]
+        reached = [(a, b) for a, b in met if not step.late or max(a.ts, b.ts) >= step.met - reach]
+        pairs += [pair for pair in reached if _matches(spec, *pair)]
+        alone += [e] * (e.ts >= step.met - reach)
+        before.append(e)
+    return _rows(spec, pairs, alone)
+
+
 def state_bound(spec: OuterJoin, since: Callable[[int], int], watermark: int) -> int:
     """That of the join that makes the pairs is asked for instead."""
     raise NotImplementedError

@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW
+from slackwater.core.emitting import DELETE
+from slackwater.core.join_kinds import JoinKind
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.leaving import Leaving
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.policy import BY_EVENT_TIME
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.published.in_order.holding import HoldingJoin
 from tests.effort import tried
-from tests.kit import laws
+from tests.kit import laws, oracle_absence
 from tests.kit.drive import clocked_results_of, drive, expected, pipeline_of, results_of, truth
 from tests.kit.examples import EXAMPLES, KINDS, Example
 from tests.kit.oracle_join import oracle_join_processing, oracle_join_with_corrections
@@ -25,6 +28,7 @@ from tests.kit.traces import cuttings, largest_delay_of, pieces, traces
 
 FOR_EVER = 10**9
 JOINS = [one for one in EXAMPLES if type(one.spec) is WindowJoin and one.spec.policy == BY_EVENT_TIME]
+ABSENT = [one for one in EXAMPLES if isinstance(one.spec, OuterJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 few = tried(18)
 IN_EPOCHS = st.sampled_from([Epochs(), Epochs(tuples=3), Epochs(span=4)])
@@ -89,6 +93,58 @@ def test_results_that_are_held_leave_as_if_tuples_were_joined_in_their_turn(exam
         assert clocked_results_of(spec, outcome.emissions) == Counter(oracle_join_processing(spec, steps))
     stop = data.draw(st.integers(0, len(cuts)))
     laws.going_on_after_restore_equals_never_stopping(spec, make, batch, epochs, cuts, stop, lambda: controller(slack))
+
+
+@pytest.mark.parametrize("example", ABSENT, ids=lambda example: example.name)
+@few
+@given(data=st.data())
+def test_rows_without_partner_on_arrival_are_those_in_order_with_the_same_slack(example, data):
+    batch, spec = data.draw(traces(2, KINDS, most=50, filtered=True)), example.spec.arriving()
+    cuts, epochs, slack = data.draw(cuttings(len(batch))), data.draw(IN_EPOCHS), data.draw(SLACKS)
+    outcome = drive(pipeline_of(spec)(controller(slack), epochs), pieces(batch, cuts))
+    steps = released(batch, 2, epochs, cuts, slack)
+    wanted = expected(example.spec, steps)
+    found = results_of(spec, outcome.emissions)
+    if spec.kind is JoinKind.SEMI and not spec.counted:
+        # A tuple leaves with its first partner to arrive, which may be another than the first in event time.
+        assert Counter(columns for _, columns in found.elements()) == Counter(c for _, c in wanted.elements())
+    else:
+        assert found == wanted
+    laws.going_on_after_restore_equals_never_stopping(
+        spec, pipeline_of(spec), batch, epochs, cuts, data.draw(st.integers(0, len(cuts))), lambda: controller(slack)
+    )
+
+
+CORRECTED = [one for one in ABSENT if one.spec.kind is not JoinKind.SEMI and not one.spec.counted]
+
+
+@pytest.mark.parametrize("example", CORRECTED, ids=lambda example: example.name)
+@few
+@given(data=st.data())
+def test_first_answers_changed_by_corrections_are_the_answer_of_who_waits_longer(example, data):
+    batch, reach = data.draw(traces(2, KINDS, most=50, filtered=True)), data.draw(st.sampled_from([1, 6, FOR_EVER]))
+    spec = example.spec.corrected(reach)
+    epochs = data.draw(st.sampled_from([Epochs(), Epochs(tuples=3), Epochs(span=4), Epochs(each_tuple=True)]))
+    cuts, slack = data.draw(cuttings(len(batch))), data.draw(SLACKS)
+    outcome = drive(pipeline_of(spec)(controller(slack), epochs), pieces(batch, cuts))
+    steps = released(batch, 2, epochs, cuts, slack)
+    first = results_of(spec, [one for one in outcome.emissions if not one.amends])
+    assert first == expected(example.spec, steps)
+    there = Counter()
+    for emission in outcome.emissions:
+        for line, ts in enumerate(emission.ts.tolist()):
+            row = ts, tuple(int(column[line]) for column in emission.columns)
+            deletes = emission.change is not None and emission.change[line] == DELETE
+            version = 0 if emission.version is None else int(emission.version[line])
+            assert version == int(deletes)
+            there[row] += -1 if deletes else 1
+            assert there[row] >= 0, "a row was deleted before it was there"
+    assert +there == oracle_absence.corrected(example.spec, steps, reach)
+    if reach == FOR_EVER:
+        assert +there == truth(example.spec, batch)
+    laws.going_on_after_restore_equals_never_stopping(
+        spec, pipeline_of(spec), batch, epochs, cuts, data.draw(st.integers(0, len(cuts))), lambda: controller(slack)
+    )
 
 
 @each_join

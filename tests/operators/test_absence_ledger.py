@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,10 @@ class Settled:
     """An operator with its ledger, given runs; `stop` says before which of them another takes over."""
 
     def __init__(self, spec: OuterJoin, discipline: str, slack: int) -> None:
-        self.spec = spec
-        self.release = Release(ReleaseSpec(2, spec.rows, discipline), FixedSlack(slack))
+        self.spec = spec if discipline != "arrival" else spec.arriving()
+        self.in_turn = discipline != "arrival"
+        released = ReleaseSpec(2, spec.rows, discipline if self.in_turn else "epoch", self.in_turn)
+        self.release = Release(replace(released, at_once=not self.in_turn), FixedSlack(slack))
         self.entries: list[Any] = []
         self._make()
 
@@ -47,7 +50,7 @@ class Settled:
 
     def take(self, batch: Batch, end: bool = False) -> None:
         for run in self.release.drain(batch, end):
-            for output in self.operator.process(run, True):
+            for output in self.operator.process(run, self.in_turn):
                 self.ledger.emitted(output.ts, output.multiplicity, output.by)
             self.ledger.processed(run, run)
         self.entries = updated(self.entries, under("operator", self.operator.snapshot_delta()))
@@ -71,7 +74,7 @@ def test_results_made_and_lost_are_the_true_ones_and_all_others_are_false(exampl
     spec, batch = example.spec, data.draw(traces(2, KINDS, most=50, filtered=True))
     cuts = data.draw(cuttings(len(batch)))
     slack, stop = data.draw(st.sampled_from([0, 2, 6])), data.draw(st.integers(0, len(cuts)))
-    discipline = data.draw(st.sampled_from(["epoch", "tuple"]))
+    discipline = data.draw(st.sampled_from(["epoch", "tuple", "arrival"]))
     settled = Settled(spec, discipline, slack)
     for number, part in enumerate(pieces(batch, cuts)):
         if number == stop and number:

@@ -76,6 +76,11 @@ QUERIES = {
         (SELECT k, name, COUNT(*) AS n, 2 * SUM(k) AS twice FROM a [500 MS] GROUP BY k, name HAVING COUNT(*) > 1) g
         [1 SEC] GROUP BY k HAVING SUM(n) > 2""",
     "groups of the last": "SELECT name, COUNT(*) AS n, AVG(x) AS mean FROM a [ROWS 4 SLIDE 3] GROUP BY name",
+    "sessions": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean FROM a [SESSION 150 MS]
+        GROUP BY name, k""",
+    "sessions of all": "SELECT COUNT(*) AS n, MEDIAN(k) AS mid FROM a [SESSION 60 MS]",
+    "sessions at most so long": """SELECT k, COUNT(DISTINCT name) AS names, MAX(x) AS high, COUNT(*) + 1 AS more
+        FROM a [SESSION 200 MS AT MOST 400 MS] WHERE x > 0 GROUP BY k HAVING COUNT(*) > 1""",
     "from landmark to landmark": """SELECT name, COUNT(*) AS n, AVG(x) AS mean
         FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name""",
     "since a landmark": "SELECT k, SUM(k) AS n, MEDIAN(x) AS mid FROM a [START WHEN k = 0 SLIDE 300 MS] GROUP BY k",
@@ -96,6 +101,7 @@ FAR_APART = [
     ("c", 100, 7, 0.0, "p"), ("a", 1000, 7, 0.0, "p"), ("b", 1000, 7, 0.0, "p"), ("a", 800, 7, 0.0, "p"),
     ("b", 1200, 7, 0.0, "p"), ("a", 1200, 7, 0.0, "p"), ("c", 1200, 7, 0.0, "p"),
 ]  # fmt: skip
+ABSENT = ("left", "left, of rows", "right, and after", "full", "full, any", "semi", "exists", "anti", "not in")
 TREES = (
     "two by key",
     "two by what is made of text",
@@ -122,6 +128,8 @@ ROW = st.tuples(
     [
         *((name, "") for name in QUERIES),
         *((name, "OPTIONS (shape = 'binary')") for name in TREES),
+        *((name, "EMIT ON ARRIVAL") for name in ABSENT),
+        *((name, "EMIT IN ORDER WITH CORRECTIONS FOR 200 MS") for name in ABSENT if name not in ("semi", "exists")),
         *(("three in one window", f"OPTIONS (join = '{join}')") for join in ("hash", "nested_loop", "merge")),
         *((name, "OPTIONS (ordering = 'filter')") for name in ("two by key", "a path either way")),
         ("four in a chain", "OPTIONS (shape = 'binary', ordering = 'filter')"),

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from slackwater.core.emitting import Emit
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall
@@ -265,8 +264,3 @@ def why_no_recall(query: JoinQuery, quality: Recall) -> str | None:
     if quality.precision is not None and query.options.controller not in (None, "steady"):
         return f"controller = '{query.options.controller}' is as published, and knows no PRECISION; leave one out"
     return None
-
-
-def why_not_emitted_so(query: JoinQuery, emit: Emit) -> str | None:
-    """Why such a join cannot emit like this."""
-    return f"EMIT {emit} is not offered with {query.kind.value} joins: leave EMIT out, so that results leave in order"

@@ -10,7 +10,6 @@ from slackwater.core.emitting import EARLY, IN_ORDER, ON_ARRIVAL, Emit
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.results import ADAPTIVE, FILTER, ISTREAM
 from slackwater.core.time import format_duration
-from slackwater.language.absence import why_not_emitted_so
 from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import (
     AggregateQuery,
@@ -37,8 +36,11 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
         return f"EMIT {emit} is not offered with ASOF JOIN, which waits for the watermark to be sure; {_LEAVE_OUT}"
     if query.out.kind != ISTREAM:
         return f"{query.out.kind} says when results leave, and so does EMIT; leave one of them out"
-    if isinstance(query, JoinQuery) and query.kind is not JoinKind.INNER and emit.kind != EARLY:
-        return why_not_emitted_so(query, emit)
+    if isinstance(query, JoinQuery) and query.kind is JoinKind.SEMI and emit.corrections:
+        return (
+            "WITH CORRECTIONS is not offered with semi joins: a tuple that has left would have to leave again, with an"
+            f" earlier partner; {_LEAVE_OUT}"
+        )
     if emit.kind == ON_ARRIVAL:
         return _not_on_arrival(query)
     if emit.kind == EARLY:
@@ -89,6 +91,8 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
     refusal = "WITH CORRECTIONS is not offered with {}: a late tuple would change all results after it; " + _LEAVE_OUT
     for one in _all_inside(query):
         other = _other_window(streams_read(one))
+        if other == "sessions":
+            return f"WITH CORRECTIONS is not offered with sessions: a late tuple may make one of two; {_LEAVE_OUT}"
         if other is not None:
             return refusal.format(other)
         if isinstance(one, RowsQuery) and (one.options.join is not None or one.options.shape == "binary"):
@@ -121,5 +125,6 @@ def _other_window(streams: tuple[StreamRef, ...]) -> str | None:
         "RowWindow": "windows of rows",
         "LandmarkWindow": "landmark windows",
         "RateWindow": "windows that follow rates",
+        "SessionWindow": "sessions",
     }
     return next((names[kind] for kind in sorted(kinds)), None)

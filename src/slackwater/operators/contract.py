@@ -288,6 +288,10 @@ class OperatorSpec(ABC):
         """What conditions say about how near to each other two columns are; of times only where that is asked for."""
         return []
 
+    def arriving(self) -> OperatorSpec | None:
+        """The same, whose results leave as their last tuple arrives; None where that is not offered."""
+        return None
+
     def corrected(self, reach: int) -> OperatorSpec | None:
         """The same, whose results follow what late tuples would have changed, as far as these lie at most so far behind
         the watermark; None where that is not offered."""

@@ -52,8 +52,8 @@ def _told(operator: OperatorSpec, plan: PhysicalPlan) -> OperatorSpec:
         told = Changing(operator.as_panes, correctable, emit.every, emit.error)
     elif correctable is not None:
         told = operator.corrected(correctable)
-    elif operator.as_join is not None:
-        told = replace(operator.as_join, leaving=Leaving(emit.on_arrival))
+    elif emit.on_arrival:
+        told = operator.arriving()
     if told is None:
         raise UsageError(f"EMIT {emit} is not offered for this query")
     return told

@@ -127,7 +127,8 @@ def _identity(query: BoundQuery) -> Iterator[tuple[str, Kind]]:
         yield from ((output.name, output.expr.kind) for output in query.outputs)
     elif isinstance(query, JoinQuery) and not is_chain(query):
         yield RESULT_TIME, Kind.TIME
-        yield from ((f"_row_{stream.alias}", Kind.INT) for stream in query.streams)
+        told = query.streams[:1] if query.kind.one_sided else query.streams
+        yield from ((f"_row_{stream.alias}", Kind.INT) for stream in told)
 
 
 def _faults(connection: Any, known_by: list[str]) -> Iterator[Fault]:

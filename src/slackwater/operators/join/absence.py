@@ -5,14 +5,15 @@ tuple carries a mark, a number in a row of its own, by which a pair says whose w
 when the watermark has passed the last instant at which a partner may lie has none, for good: its row leaves with that
 instant as its timestamp, and nulls in the place of the partner.
 
-Invariant: rows leave in timestamp order, each once. An outer join gives the pairs of the window join and a row for
+Invariant: rows leave in timestamp order, each once, unless the pairs leave on arrival: then rows without partner leave
+in the epoch in which it is sure that they have none. An outer join gives the pairs of the window join and a row for
 every preserved tuple in time that is in none of them; a semi join gives each such tuple with the timestamp of its first
 pair; an anti join those that are in none. A late tuple gives no row of its own: it may be a partner of later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from slackwater.core.batch import TS, Flags, Words
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import Quality
 from slackwater.core.state import StateUpdate
-from slackwater.core.time import format_duration
+from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Filter, compile_filter
@@ -65,6 +66,22 @@ class OuterJoin(OperatorSpec):
     @property
     def count_only(self) -> bool:
         return self.counted
+
+    @property
+    def needs_order(self) -> bool:
+        return self.made_by.needs_order
+
+    @property
+    def at_once(self) -> bool:
+        return self.made_by.at_once
+
+    def arriving(self) -> OuterJoin:
+        return replace(self, made_by=self.made_by.arriving())
+
+    def corrected(self, reach: int) -> OuterJoin | None:
+        # A tuple of a semi join that has left would have to leave again, with an earlier partner.
+        join = None if self.kind is JoinKind.SEMI else self.made_by.corrected(reach)
+        return None if join is None else replace(self, made_by=join)
 
     @property
     def windows_joined(self) -> tuple[int, ...]:
@@ -121,7 +138,12 @@ class OuterJoin(OperatorSpec):
         return replace(self.made_by, emit=self.made_by.emit + marks, rows=self.rows + 1)
 
     def build(self, context: BuildContext = PLAIN) -> OuterJoinOperator:
-        return OuterJoinOperator(self, context)
+        if self.made_by.leaving.correctable is None:
+            return OuterJoinOperator(self, context)
+        # It is a join that is told to do more, so it is made of this one.
+        from slackwater.operators.join.absence_changes import CorrectedOuterJoin
+
+        return CorrectedOuterJoin(self, context)
 
 
 @dataclass(frozen=True)
@@ -179,6 +201,8 @@ class OuterJoinOperator(Operator):
         self._next = 0
         """The mark of the next tuple."""
         self._kept = ArrayCheckpoint(ABSENT)
+        self._restored: Mapping[str, Words] = {}
+        """What was persisted beside the windows, as it was taken over last."""
         self._log: ClosingLog | None = None
 
     def ledger_for(self, terms: LedgerTerms) -> AbsenceLedger | None:
@@ -200,13 +224,25 @@ class OuterJoinOperator(Operator):
         words = np.vstack([run.words[: self.spec.rows], marks])
         if self._log is not None:
             self._log.words = words
-        self._waiting = self._waiting.and_then(self._of_tuples(run.stream, words, run.late))
+        self._waiting = self._waiting.and_then(self._of_run(run, words))
         passed = run.passed(ordered)
         for made in self._join.process(replace(run, tuples=run.tuples._replace(words=words)), ordered):
+            if made.amends:
+                self._follow(made)
+                continue
             pairs = self._pairs(made)
-            # Whatever may still be made is not older than the last pair.
-            yield from self._in_order(pairs, self._without_partner(int(made.ts[-1])), passed)
+            # In order, whatever may still be made is not older than the last pair.
+            reached = int(made.ts[-1]) if ordered else BEFORE_ALL
+            yield from self._in_order(pairs, self._without_partner(reached), passed)
         yield from self._in_order(None, self._without_partner(run.watermark), passed)
+
+    def _of_run(self, run: OrderedBatch, words: Words) -> Waiting:
+        """The preserved tuples of a run."""
+        return self._of_tuples(run.stream, words, run.late)
+
+    def _follow(self, made: Output) -> None:
+        """Pairs that late tuples complete, where they are made."""
+        raise NotImplementedError
 
     def _of_tuples(self, stream: Words, words: Words, late: Flags) -> Waiting:
         """The preserved tuples among some."""
@@ -293,19 +329,24 @@ class OuterJoinOperator(Operator):
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """What the windows say, and the marks of those that wait: the tuples themselves are in the windows."""
+        return [*self._join.snapshot_delta(), *self._kept.snapshot_delta(self._arrays())]
+
+    def _arrays(self) -> dict[str, Words]:
         waiting = self._waiting
-        arrays = {"mark": waiting.mark, "late": waiting.late, "next": np.array([self._next])}
-        return [*self._join.snapshot_delta(), *self._kept.snapshot_delta(arrays)]
+        return {"mark": waiting.mark, "late": waiting.late.astype(np.int64), "next": np.array([self._next])}
 
     def restore(self, entries: list[StateUpdate]) -> None:
         self._join.restore([entry for entry in entries if entry.namespace != ABSENT])
-        arrays = self._kept.restore(entry for entry in entries if entry.namespace == ABSENT)
-        if not arrays:
-            return
-        self._next = int(arrays["next"][0])
-        self._waiting = Waiting.none(self._columns)
+        arrays = self._restored = self._kept.restore(entry for entry in entries if entry.namespace == ABSENT)
+        if arrays:
+            self._next = int(arrays["next"][0])
+            self._waiting = self._standing(arrays["mark"], arrays["late"].astype(np.bool_))
+
+    def _standing(self, marks: Words, late: Flags) -> Waiting:
+        """The tuples with these marks, all of which are in the windows."""
         streams, words = self._join.standing()
+        if not len(marks):
+            return Waiting.none(self._columns)
         order = np.argsort(words[-1], kind="stable")
-        at = np.searchsorted(words[-1, order], arrays["mark"])
-        there = order[np.minimum(at, max(0, len(order) - 1))] if len(order) else at
-        self._waiting = self._of_tuples(streams[there], words[:, there], arrays["late"])
+        there = order[np.searchsorted(words[-1, order], marks)]
+        return self._of_tuples(streams[there], words[:, there], late)

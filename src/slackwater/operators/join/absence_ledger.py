@@ -142,9 +142,11 @@ class AbsenceLedger(JoinLedger):
 
         parts = [np.zeros((2, 0), np.int64)]
         for _, _, found in self._probe.combine(new.contiguous(), step):
+            # On arrival pairs that are newer than the watermark are made all the same.
+            lost = found.ts <= new.watermark_at_arrival[found.by]
             for stream, preserved in enumerate(self._kind.preserved):
                 if preserved:
-                    words = store.words[:, found.slots[stream]]
+                    words = store.words[:, found.slots[stream, lost]]
                     parts.append(np.stack([words[-1], words[TS] + join.windows[stream]]))
         both = np.concatenate(parts, axis=1)
         _, first = np.unique(both[0], return_index=True)

@@ -154,6 +154,9 @@ class WindowJoin(OperatorSpec):
         sides = {band: {(side.stream, side.row) for side in (band.left, band.right)} for band in self.bands}
         return [band for band in self.bands if times or not of_time & sides[band]]
 
+    def arriving(self) -> WindowJoin:
+        return replace(self, leaving=Leaving(on_arrival=True))
+
     def corrected(self, reach: int) -> WindowJoin:
         return replace(self, leaving=Leaving(correctable=reach))
 

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s] SEMI JOIN b [5 s] ON a.key = b.key EMIT IN ORDER WITH CORRECTIONS
