@@ -121,6 +121,8 @@ def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Exp
     names = ((K, "k"), (L, "l"), (V, "v"))
     columns = tuple((s, name, row) for s in range(len(windows)) for row, name in names)
     emit = tuple((s, ROW) for s in range(len(windows)))
+    some = WindowAggregate(12, 4, (K,), counts, ROWS)
+    yield Example("sums, early and corrected", Changing(some, correctable=9, error=0.3))
     return WindowJoin(windows, equalities, conditions, columns, emit, ROWS)
 
 

@@ -32,6 +32,8 @@ FEWEST = 19
 """With fewer the largest error does not cover its share."""
 TRIALS = 256
 """Rows that are tried at a time."""
+PHASES = 4
+"""Windows that are tried within the range of one."""
 CELLS = 2048
 """Cells of delays, up to twice the range of a window."""
 EVEN, FINE = 8, 28
@@ -57,8 +59,8 @@ class ExpectedError:
 
     def __init__(self, aggregate: WindowAggregate) -> None:
         self._range, grid = aggregate.range, aggregate.grid
-        self._each = max(1, grid.whole)
-        """Every so manieth window is tried: those of most tuples of their own."""
+        self._each = max(1, grid.whole // PHASES)
+        """Every so manieth window is tried: those that overlap much are nearly the same."""
         self._keys = len(aggregate.keys)
         self._kinds = [FUNCTIONS[one.function].kind_of(one.kind) for one in aggregate.aggregates]
         self._width = max(1, -(-2 * self._range // CELLS))
@@ -92,12 +94,14 @@ class ExpectedError:
         return self._known[stages_of(completeness)]
 
     def try_out(self, window: Words, keys: Words, values: Words, completeness: Floats) -> None:
-        """Rows of open windows as they are now, to be compared with what they come to."""
-        tried = np.flatnonzero(window % self._each == 0)
+        """Rows of open windows as they are now, to be compared with what they come to. A window is tried when it comes
+        to a stage, as a row leaves when its window comes to a stage that is good enough: later it is better."""
+        stage = stages_of(completeness)
+        before = self._trials[:, WINDOW] * STAGES + self._trials[:, STAGE]
+        tried = np.flatnonzero((window % self._each == 0) & ~np.isin(window * STAGES + stage, before))
         tried = tried[:: max(1, -(-len(tried) // TRIALS))]
         if len(tried):
-            stage = stages_of(completeness[tried])
-            trials = np.column_stack([window[tried], stage, keys[tried], values[tried]])
+            trials = np.column_stack([window[tried], stage[tried], keys[tried], values[tried]])
             self._trials = np.concatenate([self._trials, trials])
 
     def closed(self, window: Words, keys: Words, values: Words) -> None:
@@ -132,13 +136,17 @@ class ExpectedError:
             new = errors[stages == stage][-SAMPLES:]
             self._errors[stage, (self._counts[stage] + np.arange(len(new))) % SAMPLES] = new
             self._counts[stage] += len(new)
-            self._know(stage)
+        self._know()
 
-    def _know(self, stage: int) -> None:
-        count = min(int(self._counts[stage]), SAMPLES)
-        if count >= FEWEST:
-            rank = int(np.ceil(COVERED * (count + 1)))
-            self._known[stage] = np.sort(self._errors[stage, :count])[min(rank, count) - 1]
+    def _know(self) -> None:
+        """The expected error of every stage, by its trials and those of later stages."""
+        known = np.full(STAGES, np.nan)
+        for stage in np.flatnonzero(self._counts >= FEWEST).tolist():
+            count = min(int(self._counts[stage]), SAMPLES)
+            rank = int(np.ceil(COVERED * (count + 1) + np.sqrt(COVERED * (1 - COVERED) * count)))
+            known[stage] = np.sort(self._errors[stage, :count])[min(rank, count) - 1]
+        later = np.fmax.accumulate(known[::-1])[::-1]
+        self._known = np.where(np.isnan(known), np.nan, later)
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """What to persist since the last call."""
@@ -150,9 +158,7 @@ class ExpectedError:
         arrays = self._kept.restore(entries)
         self._delays, self._trials = arrays["delays"], arrays["trials"]
         self._errors, self._counts = arrays["errors"], arrays["counts"]
-        self._known[:] = np.nan
-        for stage in range(STAGES):
-            self._know(stage)
+        self._know()
 
 
 def relative_errors(kind: Kind, was: Words, came: Words) -> Floats:
