@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.core.emitting import CHANGE, EARLY, VERSION
+from slackwater.core.emitting import CHANGE, EARLY, EXPECTED_ERROR, VERSION
 from slackwater.core.results import DSTREAM, ISTREAM, Out
 from slackwater.core.time import format_duration
-from slackwater.language.bound import AggregateQuery
+from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.operators.description import Described, Detail
 from slackwater.plan.physical import PhysicalPlan
 
@@ -47,8 +47,9 @@ def _early(plan: PhysicalPlan) -> list[str]:
     if emit.every is not None:
         when = f"every {format_duration(emit.every)} rows of open windows are emitted"
     else:
-        when = f"a row of an open window is emitted once its expected error is at most {emit.error:g}"
-    return [f"{when}; they are provisional, and the row of the closed window replaces them"]
+        when = f"rows of open windows are emitted once their expected error is at most {emit.error:g}"
+    replaced = f"{when}; they are provisional, and the row of the closed window replaces them"
+    return [replaced, f"{EXPECTED_ERROR} says how wrong a row is expected to be, where that is known"]
 
 
 def _corrections(plan: PhysicalPlan) -> list[str]:
@@ -69,6 +70,8 @@ def _key(plan: PhysicalPlan) -> str:
     if isinstance(plan.query, AggregateQuery):
         missing = ", ".join(key.name for key in plan.query.keys)
         return f"{rows}, but not of which group: for that, select {missing}"
+    if isinstance(plan.query, JoinQuery) and plan.query.kind.lonely:
+        return f"{rows}; a delete has the columns of the row without partner that it takes back"
     return f"{rows}; each is an insert, and no result is emitted twice"
 
 

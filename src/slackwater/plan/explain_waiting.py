@@ -33,7 +33,7 @@ def explain_waiting(plan: PhysicalPlan, quality_stated: bool = True) -> Detail:
 
 
 def _waiting(plan: PhysicalPlan) -> list[str]:
-    options, at_once = plan.options, plan.operator.at_once
+    options, at_once = plan.options, plan.emit.on_arrival
     if at_once and len(plan.inputs) == 1:
         return [NOTHING_WAITS, explain_clocks(options)]
     lines = [AT_ONCE] if at_once else []

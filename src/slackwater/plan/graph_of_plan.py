@@ -14,7 +14,7 @@ The keys of attributes, by kind of node:
 - slack: stream, quality, at_once (whether tuples pass as they arrive, and slack is how long they stay findable),
   max_ahead_us, max_behind_us, idle_timeout_us, idle_after, initial_slack_us
 - synchronizer: inputs (their names), strategy, alpha, of ("tuples" before an operator, "results" behind one)
-- operator: operator ("join", "aggregate", "selection", "union", "distinct"), streams, columns, needs_order;
+- operator: operator ("join", "asof", "aggregate", "selection", "union", "distinct"), streams, columns, needs_order;
   of joins shape, windows, between, equalities, conditions, algorithm, because, probe_order, counted; of aggregates
   windows, keys, aggregates, having; of distinct windows, keys
 - relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds, and in `emit`: kind,
@@ -152,6 +152,7 @@ class _Builder:
             "initial_slack_us": options.initial_slack,
         }
         passing = ": tuples pass at once" if release.at_once else ""
+        passing += ", windows wait" if passing and not plan.emit.on_arrival else ""
         label = f"slack of {alias}, WITH {plan.quality}{passing}"
         return self._add(NodeKind.SLACK, alias, Described(label, slack, ()), [below])
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.core.emitting import CHANGE, VERSION
+from slackwater.core.emitting import CHANGE, EARLY, EXPECTED_ERROR, VERSION
 from slackwater.core.time import format_duration
 from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
@@ -53,6 +53,7 @@ def columns_given(plan: PhysicalPlan) -> list[str]:
     """The columns of results, none where they are only counted; those that have no window have a time of their own."""
     names = [column.name for column in plan.outputs]
     names += [RESULT_TIME] if plan.joins and not plan.count_only else []
+    names += [EXPECTED_ERROR] if plan.emit.kind == EARLY else []
     return [*names, CHANGE, VERSION] if plan.emit.changes else names
 
 

@@ -461,20 +461,15 @@ class Watch:
         in_epochs = release.spec.discipline == "epoch"
         clock = release.epoch_clock if in_epochs else max(release.clocks)
         lag = AFTER_ALL if watermark == BEFORE_ALL else clock - watermark
-        slack = release.slack
-        if release.spec.at_once:
-            # What leaves at once has waited for nobody's clock.
-            slack = lag = 0
         if not in_epochs:
-            self.last = InForce(slack, lag)
+            self.last = InForce(release.slack, lag)
             return
         passed = max(1, release.epochs - self._epochs)
         # Before the first epoch there is no clock to measure it from: it took as long as anything waited for it.
         begun = BEFORE_ALL not in (self._clock, self._watermark)
         length = (clock - self._clock) // passed if begun else AFTER_ALL
         moved = (watermark - self._watermark) // passed if begun else AFTER_ALL
-        moved = length if release.spec.at_once else moved
         # The watermark of a single stream is always its slack behind the clock.
         known = passed == 1 or release.spec.streams == 1
-        self.last = InForce(slack, lag, length, moved, known)
+        self.last = InForce(release.slack, lag, length, moved, known)
         self.begin(watermark)
