@@ -150,6 +150,10 @@ class Advice:
                 for hour, one in self.by_hour.items()
             },
         }
+        # It reads this.
+        from slackwater.advice.emissions import emission_costs
+
+        found["emissions"] = [one.as_json() for one in emission_costs(self)]
         if self.further:
             found["by_error"] = {f"{bound:g}": least_as_json(one) for bound, one in self.further.items()}
         if self.for_spark is not None:

@@ -23,6 +23,7 @@ from slackwater.advice.supported import check_supported
 from slackwater.advice.tally import Tally, grid_of, lost_at
 from slackwater.advice.windows import AggregateWindows, ErrorTally
 from slackwater.core.batch import Words
+from slackwater.core.emitting import ONCE
 from slackwater.core.quality import NoWait, RelativeError
 from slackwater.core.results import AS_MADE
 from slackwater.core.time import MILLISECOND, SECOND, format_duration
@@ -63,7 +64,7 @@ def advise_over(
     check_supported(query)
     # What is selected changes no count, and need not be read.
     bare: Any = replace(query, outputs=()) if isinstance(query, JoinQuery) else query
-    plan = plan_over(replace(bare, quality=NoWait(), out=AS_MADE), sources, time_unit, identities=True)
+    plan = plan_over(replace(bare, quality=NoWait(), out=AS_MADE, emit=ONCE), sources, time_unit, identities=True)
     arrivals = replay(plan, sources, time_unit, arrival_time, ranks)
     history = history_of(plan, arrivals, asked.epochs)
     dropping = None

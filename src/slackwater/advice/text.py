@@ -12,13 +12,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.advice.answer import TARGETS, Advice, Curve, in_whole_units, watermark_lines
+from slackwater.advice.answer import TARGETS, Advice, Curve, watermark_lines
+from slackwater.advice.emissions import ENOUGH, EmissionCost, clause, emission_costs
 from slackwater.core.quality import default_cap
 from slackwater.core.time import LONGEST, MINUTE, readable
 
 WIDTH = 100
 MOST_HOURS = 24
-ENOUGH = 0.99
 
 
 def as_text(advice: Advice) -> str:
@@ -48,6 +48,9 @@ def rendered(advice: Advice) -> RenderableType:
     if len(advice.by_hour) > 1:
         parts += ["", _hours(advice)]
     parts += ["", *_what_to_write(advice)]
+    emissions = emission_costs(advice)
+    if len(emissions) > 1:
+        parts += ["", _emissions(advice, emissions)]
     if advice.for_spark is not None:
         parts += ["", *_spark(advice)]
     if advice.rounds:
@@ -77,7 +80,7 @@ def _what_to_write(advice: Advice) -> list[RenderableType]:
     target = (
         "RECALL 0.99 OVER 1 MINUTE" if advice.bound is None else f"ERROR {advice.bound:g} CONFIDENCE 0.99"
     )  # fmt: skip
-    delay = _clause(slack)
+    delay = clause(slack)
     capped = f" AT MOST {delay}" if slack > default_cap(period, LONGEST) else ""
     worst = _to_blame(advice, slack)
     through = f", mostly because of stream {worst}" if worst else ""
@@ -98,11 +101,6 @@ def _to_blame(advice: Advice, slack: int) -> str | None:
     """The stream that asks for more than half of a slack alone, if no other does."""
     asking = [name for name, one in advice.by_stream.items() if (one.least(ENOUGH) or 0) * 2 > slack]
     return asking[0] if len(asking) == 1 < len(advice.by_stream) else None
-
-
-def _clause(slack: int) -> str:
-    count, unit, _ = in_whole_units(slack)
-    return f"{count} {'MS' if unit == 'milliseconds' else unit.upper()}"
 
 
 def _heading(advice: Advice) -> str:
@@ -146,6 +144,19 @@ def _least(advice: Advice) -> Table:
         lines |= {f"  stream {name} alone": curve for name, curve in advice.by_stream.items()}
     for name, curve in lines.items():
         table.add_row(name, *_slacks(curve))
+    return table
+
+
+def _emissions(advice: Advice, costs: list[EmissionCost]) -> Table:
+    """What that slack costs, by when results leave."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("with that slack, EMIT ...")
+    for heading in (kept_name(advice), "latency", "state" if advice.bound is None else "open rows"):
+        table.add_column(heading, justify="right")
+    for one in costs:
+        kept = share_of(one.first) + (f", then {share_of(one.last)}" if one.last > one.first else "")
+        latency = "the end" if one.latency is None else readable(one.latency)
+        table.add_row(one.emit, kept, latency if one.waits else "no waiting", f"{one.state:,.0f}")
     return table
 
 
