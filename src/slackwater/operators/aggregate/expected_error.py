@@ -155,7 +155,8 @@ class ExpectedError:
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
-        arrays = self._kept.restore(entries)
+        # They are changed in place, and what was persisted is not.
+        arrays = {name: array.copy() for name, array in self._kept.restore(entries).items()}
         self._delays, self._trials = arrays["delays"], arrays["trials"]
         self._errors, self._counts = arrays["errors"], arrays["counts"]
         self._know()
