@@ -26,7 +26,7 @@ from tests.kit.traces import cuttings, pieces, traces
 
 OUTER = [
     one for one in EXAMPLES
-    if isinstance(one.spec, OuterJoin) and one.spec.kind.outer and not one.spec.kept and not one.spec.counted
+    if isinstance(one.spec, OuterJoin) and one.spec.kind.lonely and not one.spec.kept and not one.spec.counted
 ]  # fmt: skip
 LONG = 10**6
 TERMS = LedgerTerms(Recall(0.9, 10), LONG, 1, 10)

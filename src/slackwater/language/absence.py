@@ -253,8 +253,8 @@ def why_no_recall(query: JoinQuery, quality: Recall) -> str | None:
     if query.kind is JoinKind.INNER:
         if quality.precision is None:
             return None
-        return "PRECISION is for LEFT, RIGHT and FULL joins: no row of any other can turn out false. Leave it out"
-    if not query.kind.outer:
+        return "PRECISION is for LEFT, RIGHT, FULL and ANTI joins: no row of another can turn out false. Leave it out"
+    if not query.kind.lonely:
         return f"RECALL is not offered with {query.kind.value} joins. Write COMPLETE, NO WAIT or DELAY"
     if query.kept:
         return (

@@ -206,6 +206,8 @@ class OuterJoinOperator(Operator):
         self._log: ClosingLog | None = None
 
     def ledger_for(self, terms: LedgerTerms) -> AbsenceLedger | None:
+        if not self.spec.kind.lonely:
+            return None
         self._log = ClosingLog()
         ledger = AbsenceLedger(self._join.spec, self.spec.kind, self._join.condition, terms, self._log)
         self._join.remember_for(ledger)

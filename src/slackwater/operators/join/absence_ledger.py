@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.measured import MeasuredQuality
@@ -34,7 +34,7 @@ from slackwater.operators.join.loop import ENTERS, PASSES_BY, PROBES, nothing_af
 from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 from slackwater.operators.join.unordered_probe import Reach
-from slackwater.quality.ledger.periods import note_false, note_lost_results, note_made
+from slackwater.quality.ledger.periods import no_periods, note_false, note_lost_results, note_made
 
 if TYPE_CHECKING:
     from slackwater.operators.join.operator import WindowJoin
@@ -97,13 +97,15 @@ class ClosingLog:
 
 
 class AbsenceLedger(JoinLedger):
-    """The ledger of an outer join."""
+    """The ledger of an outer or anti join."""
 
     def __init__(
         self, join: WindowJoin, kind: JoinKind, condition: Condition, terms: LedgerTerms, log: ClosingLog
     ) -> None:
         super().__init__(join, condition, terms, *terms.buckets(join.windows))
         self._kind, self._join, self._log = kind, join, log
+        self._of_pairs = self.periods if kind.outer else no_periods(len(self.periods.number), self.periods.width)
+        """Where lost pairs are counted: those of an anti join are no results."""
         self._probe = ArrivalProbe(join, condition, count_only=False, rows=join.rows)
         self._alone = NOBODY
         """Tuples whose window has passed and of which no partner is known."""
@@ -122,6 +124,15 @@ class AbsenceLedger(JoinLedger):
         since = self._retention.known
         self._alone = self._alone.only(self._alone.until >= since)
         self._partnered = self._partnered[:, self._partnered[1] >= self._watermark]
+
+    def take(self, run: OrderedBatch) -> Floats:
+        own, lost = self.periods, self._total[1]
+        self.periods = self._of_pairs
+        found = super().take(run)
+        self.periods = own
+        if not self._kind.outer:
+            self._total[1] = lost
+        return found
 
     def _reaches(self) -> int:
         """How far behind the watermark tuples are kept."""
@@ -188,7 +199,11 @@ class AbsenceLedger(JoinLedger):
         note_lost_results(self.periods, ts, each)
 
     def measured(self) -> MeasuredQuality:
-        return replace(super().measured(), false=self.false)
+        found = replace(super().measured(), false=self.false)
+        if self._kind.outer:
+            return found
+        # What came too late to be counted may itself be a row that is lost, or have made one false for each pair.
+        return replace(found, estimated=0.0, unsure=self._estimates.lost(self.factor)[0] + found.unknown_late)
 
     def put_back(self, stream: int, words: Words) -> None:
         super().put_back(stream, words)

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s] SEMI JOIN b [5 s] ON a.key = b.key WITH RECALL 0.99 OVER 1 MINUTE

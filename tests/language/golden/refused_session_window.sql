@@ -1,1 +1,0 @@
-SELECT COUNT(*) FROM s [SESSION 5 s]

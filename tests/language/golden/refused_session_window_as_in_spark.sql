@@ -1,1 +1,0 @@
-SELECT COUNT(*) FROM s GROUP BY session_window(ts, '5 minutes'), key
