@@ -12,6 +12,7 @@ from slackwater.core.schema import Field, Kind, Schema
 from slackwater.core.time import format_duration
 from slackwater.expressions.relational import Aggregate, Join, Project, Relation, Scan, Select
 from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
     BoundQuery,
@@ -91,6 +92,12 @@ def _query(query: BoundQuery) -> list[str]:
         lines += tree(query.relation)
     elif isinstance(query, UnionQuery):
         lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
+    elif isinstance(query, AsOfQuery):
+        lines += [f"as of {'older' if query.strict else 'not newer'}{', or nothing' * query.outer}"]
+        lines += [] if query.within is None else [f"within {format_duration(query.within)}"]
+        lines += [f"key {_expr(mine)} = {_expr(other)}" for mine, other in query.keys]
+        lines += [f"kept {_expr(condition)}" for condition in query.kept]
+        lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     elif isinstance(query, RowsQuery) and not isinstance(query, JoinQuery):
         kind = type(query).__name__.removesuffix("Query").lower()
         lines += [f"{kind} {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]

@@ -55,7 +55,7 @@ def as_of(select: Select) -> Stream | None:
     return next((stream for stream in select.streams if stream.join in ASOF_JOINS), None)
 
 
-def check_as_of(select: Select, aggregation: bool) -> None:
+def check_as_of(select: Select) -> None:
     """Refuse what an as-of join does not go with."""
     found = as_of(select)
     if found is None:
@@ -63,14 +63,10 @@ def check_as_of(select: Select, aggregation: bool) -> None:
     what = found.join
     if len(select.streams) > 2:
         raise refused(select.streams[2], f"{what} is of two streams, and this is a third; run another query for it")
-    if aggregation:
-        raise refused(found, f"{what} with aggregates in the same query is not offered; aggregate where rows are read")
     if select.kind:
         message = f"SELECT {select.kind} does not go with {what}; leave it out"
         raise refused(found, message, select.kind_place)
     for stream in select.streams:
-        if stream.query is not None:
-            raise refused(stream, f"{what} is of streams, and {stream.alias} is a sub-query; write the stream itself")
         if stream.window is not None:
             message = f"{what} takes no windows: the latest tuple counts; write WITHIN behind ON for how old it may be"
             raise refused(stream.window, message)

@@ -111,7 +111,7 @@ def _check_query(query: Select, quality: Quality) -> None:
 def _check_select(select: Select, quality: Quality) -> None:
     aggregation = is_aggregation(select)
     check_absence(select, aggregation)
-    check_as_of(select, aggregation)
+    check_as_of(select)
     if select.kind:
         why = KINDS[select.kind].refusal(select, aggregation)
         if why is not None:

@@ -341,7 +341,9 @@ class QueryParser(WindowFunctionParser):
             return self.name("another name for the stream")
         begins_clause = self.begins_window_clause() or self.begins_match() or self._begins_rate()
         begins_clause = begins_clause or self.begins_watermark()
-        begins_clause = begins_clause or (self.word() == "MATCH_CONDITION" and self.word(1) == "(")
+        begins_clause = begins_clause or (
+            self.word() == "MATCH_CONDITION" and (self.word(1) == "(" or self.word(2) == ".")
+        )
         if is_name(self.peek()) and self.word() not in _NOT_AN_ALIAS and not begins_clause:
             return self.name("another name for the stream")
         return None

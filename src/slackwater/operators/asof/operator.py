@@ -59,7 +59,7 @@ class AsOfOperator(Operator):
         sides = [np.array(rows, np.int64) for rows in (spec.shard_rows or ((), ()))]
         keys = np.where(asks, words[sides[LEFT]], words[sides[RIGHT]])
         found, answers = self._versions.walk(words, keys, asks, seen_from)
-        self._versions.let_go(run.watermark)
+        self._versions.expire(run.watermark)
         leaves = np.flatnonzero(asks if spec.outer else asks & found)
         leaves = leaves[np.argsort(words[TS, leaves], kind="stable")]
         ts = words[TS, leaves]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.core.batch import ROW
 from slackwater.core.time import format_duration
+from slackwater.expressions.render import render
 from slackwater.expressions.tree import Expr
 from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, OperatorSpec
 from slackwater.operators.description import Described, Detail, Shown
@@ -83,8 +84,10 @@ class AsOfJoin(OperatorSpec):
         forever = f"the last version of every key of {second} is kept for ever; WITHIN lets it go"
         alone = f"a tuple of {first} without one leaves with nulls"
         details = [forever] * (self.within is None) + [alone] * self.outer
+        kept = [render(condition, shown.aliases) for condition in self.kept]
+        details += [f"rows leave where {' and '.join(kept)}"] * bool(kept)
         attributes = {"operator": "asof", "streams": list(shown.aliases), "needs_order": True, "outer": self.outer}
-        attributes |= {"equalities": equalities, "strict": self.strict, "within_us": self.within}
+        attributes |= {"equalities": equalities, "conditions": kept, "strict": self.strict, "within_us": self.within}
         return Described(label, attributes, tuple(map(Detail, details)))
 
     def build(self, context: BuildContext = PLAIN) -> AsOfOperator:

@@ -91,7 +91,7 @@ class Versions:
         walk(order, asks, np.ascontiguousarray(words), of, self._carried, self._within, self._last, found, answers)
         return found, answers
 
-    def let_go(self, watermark: int) -> None:
+    def expire(self, watermark: int) -> None:
         """Forget what is too old for whatever may still ask; and the keys, once most of them have nothing."""
         if self._within == FOR_EVER:
             return

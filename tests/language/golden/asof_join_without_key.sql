@@ -1,0 +1,1 @@
+SELECT a.* FROM a ASOF JOIN b MATCH_CONDITION (a.ts > b.ts)

@@ -1,0 +1,1 @@
+EXPLAIN (FORMAT JSON) SELECT a.w AS aw, b.x + 1 AS y FROM a LEFT ASOF JOIN b MATCH_CONDITION (a.ts > b.ts)
