@@ -74,6 +74,7 @@ OF_TEXT = (
     *("t < u", "t <= u", "t > u", "t >= u", "t BETWEEN u AND p", "t = u", "t <> u", "t < 'b'", "upper(t) = upper(u)"),
     *("coalesce(upper(t), u, 'none')", "nullif(lower(t), 'ab')", "CASE WHEN t LIKE 'a%' THEN upper(t) ELSE u END"),
     *("t IN ('ab', 'Ab', 'a')", "length(concat(t, u)) + n", "lower(NULL)", "coalesce(NULL, t)"),
+    *("nvl(t, u)", "ifnull(upper(t), 'none')", "if(b, t, u)", "if(n > m, n, m)", "if(b, n, 0.5D)", "nvl(n, m)"),
 )
 OF_TIME = (
     *(f"{name}(ts)" for name in (*TIMES, "hour", "minute", "second")),

@@ -64,10 +64,10 @@ class AggregateFunction:
 
 
 FUNCTIONS: Mapping[str, AggregateFunction] = {
-    "COUNT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, ("count",)),
+    "COUNT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, ("count", "count_if")),
     "COUNT_DISTINCT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, keeps_values=True),
     "SUM": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, ("sum",)),
-    "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg",)),
+    "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg", "mean")),
     "MIN": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("min",)),
     "MAX": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("max",)),
     "FIRST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("first",), by_time=True),
@@ -75,7 +75,7 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "VAR": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("var", "variance", "var_samp")),
     "STDDEV": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("stddev", "stddev_samp")),
     "MEDIAN": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("median",), keeps_values=True),
-    "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("quantile",), keeps_values=True),
+    "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("quantile", "percentile"), keeps_values=True),
 }
 """By name, as plans have it."""
 BY_CALL: Mapping[str, str] = {called: name for name, one in FUNCTIONS.items() for called in one.called}

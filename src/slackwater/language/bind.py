@@ -38,8 +38,7 @@ from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
 from slackwater.language.emission import why_not_emitted
 from slackwater.language.estimates import why_no_estimate
-from slackwater.language.event_times import event_times
-from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation
+from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation, is_event_time
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
@@ -51,6 +50,7 @@ from slackwater.language.nodes import (
     Stream,
     Window,
     WindowForAll,
+    place_of,
     refused,
     text_of,
 )
@@ -151,14 +151,9 @@ def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, 
 def _check_time(stream: Stream, bound: StreamRef, text: str) -> None:
     """Refuse windows and watermarks of another column than the event time, where one is named."""
     named = stream.meta.get(TIME)
-    if named is None:
-        return
-    scope = Scope(text, (bound,))
-    column = Scalars(scope, "a window").bind(named)
-    if not isinstance(column, Column) or event_times(bound).get(column.name) != (0, 0):
-        raise scope.fail(
-            f"windows and watermarks go by the event time of {bound.alias}, which is {bound.schema.time}", named
-        )
+    if named is not None and not is_event_time(named, bound, text):
+        message = f"windows and watermarks go by the event time of {bound.alias}, which is {bound.schema.time}"
+        raise QueryError(message, text, *place_of(named))
 
 
 def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | None) -> StreamRef:

@@ -43,14 +43,18 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
     if isinstance(node, exp.Filter):
         condition = Scalars(scope, "FILTER").condition(node.args["expression"])
         node = node.this
-    arguments, parameter = list(node.expressions), None
+    arguments, parameter, name_written = list(node.expressions), None, node.name.upper()
+    if name_written == "COUNT_IF" and len(arguments) == 1:
+        asked = Scalars(scope, "COUNT_IF").condition(arguments[0])
+        counted = _where(asked, Literal(1, Kind.INT))
+        return Aggregate(name, "COUNT", counted if condition is None else _where(condition, counted), None, Kind.INT)
     if function == "QUANTILE":
         if len(arguments) != 2:
-            raise scope.fail("QUANTILE takes a value and a share, as in QUANTILE(v, 0.9)", node)
+            raise scope.fail(f"{name_written} takes a value and a share, as in {name_written}(v, 0.9)", node)
         parameter = _share(arguments.pop(), scope)
     if len(arguments) != 1:
-        wanted = "* or one value" if function == "COUNT" else "one value"
-        raise scope.fail(f"{node.name.upper()} takes {wanted}", node)
+        wanted = "* or one value" if name_written == "COUNT" else "one value"
+        raise scope.fail(f"{name_written} takes {wanted}", node)
     (argument,) = arguments
     if isinstance(argument, exp.Star):
         if function != "COUNT" or any(argument.args.values()):
@@ -313,13 +317,23 @@ def window_column(node: exp.Expr, scope: Scope) -> str | None:
     return None if known or "_".join(names) not in WINDOW_COLUMNS else "_".join(names)
 
 
+def is_event_time(node: exp.Expr, stream: StreamRef, text: str) -> bool:
+    """Whether a window of this is one of the event time of a stream; a row of an aggregate may be named by its own
+    window, as in window(window, '1 hour')."""
+    below = stream.query
+    if isinstance(below, AggregateQuery) and below.stream.range is not None and node.sql() == "window":
+        return True
+    column = Scalars(Scope(text, (stream,)), "a window").bind(node)
+    return isinstance(column, Column) and event_times(stream).get(column.name) == (0, 0)
+
+
 def _check_said(call: exp.Anonymous, scope: Scope) -> None:
     """Refuse a window that is named again and is another one."""
     if call.name.lower() == "window_time":
         raise scope.fail("window_time takes the window of the query, as in window_time(window)", call)
     time, *said = window_said(call, scope.text)
-    (stream, *others), column = scope.streams, Scalars(scope, "a window").bind(time)
-    own = isinstance(column, Column) and event_times(stream).get(column.name) == (0, 0)
+    stream, *others = scope.streams
+    own = others or is_event_time(time, stream, scope.text)
     if others or not own or said != [stream.range, stream.slide]:
         raise scope.fail("this is not the window of the query; a query has one, of its event time", call)
 

@@ -282,7 +282,13 @@ class Scalars:
         name = node.name.lower()
         if aggregate_function(node) is not None:
             raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
+        known_as = _OTHER_NAMES.get(name, {}).get(len(node.expressions))
+        if known_as is not None:
+            return self._call(known_as, node.expressions, node)
         names = function_names()
+        if name in _OTHER_NAMES:
+            (wanted,) = _OTHER_NAMES[name]
+            raise self.scope.fail(f"{name} takes {wanted} values", node)
         if name not in names:
             raise self._at_name(
                 unsupported.FUNCTIONS.get(name) or unknown_function(node.name, (*names, *BY_CALL)), node
@@ -301,6 +307,8 @@ class Scalars:
         raise self.scope.fail(_INTERVAL, node)
 
 
+_OTHER_NAMES = {"if": {3: "case"}, "ifnull": {2: "coalesce"}, "nvl": {2: "coalesce"}}
+"""Functions of Spark that are called otherwise here, by how many values they take."""
 _INTERVAL = "an interval can only be added to a timestamp, or compared with the difference of two timestamps"
 _MIXED = (
     "a condition cannot put text of two streams together, or look into one by the other; compare what is made of each,"

@@ -99,6 +99,11 @@ class Scope:
             if self.candidates(name, positions):
                 return self._one(name, positions, node)
         whole = ".".join(names)
+        if names[0].lower() == "window" and not aliased and not self.candidates(whole, everywhere):
+            # A row of an aggregate has the bounds of its window, which Spark has as one value.
+            bound = "_".join(names)
+            if self.candidates(bound, everywhere):
+                return self._one(bound, everywhere, node)
         if len(names) == 1 or self.candidates(whole, everywhere):
             return self._one(whole, everywhere, node)
         if aliased:

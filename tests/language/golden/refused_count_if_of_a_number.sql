@@ -1,0 +1,1 @@
+SELECT count_if(v) FROM s [1 MIN]

@@ -1,0 +1,1 @@
+SELECT if(ok, v) FROM s

@@ -1,0 +1,1 @@
+SELECT percentile(v) FROM s [1 MIN]

@@ -1,0 +1,1 @@
+SELECT window.start FROM s

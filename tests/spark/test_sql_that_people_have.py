@@ -1,0 +1,107 @@
+"""Queries of Spark's documentation, word by word: on the whole input Spark's own batch answer is ours."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slackwater.language.bind import sources_of
+from slackwater.runtime.local.answer import replay
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SECOND = 1_000_000
+TIME = pa.timestamp("us", "UTC")
+
+
+def recorded(seed: int, late: int = 20) -> pa.Table:
+    """Rows of ten minutes around 1970, up to `late` seconds late; nulls and NaN among the values."""
+    of = random.Random(seed)
+    times = [2 * at * SECOND - of.randrange(late * SECOND) - 300 * SECOND for at in range(300)]
+    return pa.table(
+        {
+            "ts": pa.array(times, TIME),
+            "ad": [of.choice([1, 2, 3, 4, None]) for _ in times],
+            "v": [of.choice([None, math.nan, 0.5, 1.0, -2.25, 7.0, of.random()]) for _ in times],
+            "n": [of.choice([None, *range(-5, 6)]) for _ in times],
+            "ok": [of.choice([None, True, False]) for _ in times],
+            "id": range(len(times)),
+            "arrival": range(seed, seed + 2 * len(times), 2),
+        }
+    )
+
+
+TABLES = {"i": recorded(0), "c": recorded(1)}
+ALONE = {
+    "windows": """SELECT window.start, window.end, ad, count(*) AS n, sum(n) AS total FROM i
+        GROUP BY window(ts, '1 minute', '20 seconds'), ad""",
+    "windows that do not fall together": """SELECT window.start, window.end, count(id) AS n FROM i
+        GROUP BY window(ts, '50 seconds', '35 seconds')""",
+    "functions": """SELECT window.start, window.end, mean(n) AS a, mean(v) AS b, count_if(ok) AS c,
+        count_if(n > 0 AND ok) FILTER (WHERE n < 4) AS d, percentile(n, 0.3) AS e, percentile(v, 0.75) AS f,
+        sum(if(ok, n, 0)) AS g, sum(nvl(n, 100)) AS h, count(ifnull(n, 3)) AS k
+        FROM i GROUP BY window(ts, '30 seconds')""",
+    "windows of windows": """SELECT window(window, '1 minute') AS window, sum(n) AS n FROM
+        (SELECT window, count(*) AS n FROM i GROUP BY window(ts, '20 seconds')) w GROUP BY window(window, '1 minute')""",
+    "windows read from a query": """SELECT ad, window.start AS start, window.end AS ending, n FROM
+        (SELECT ad, window, count(*) AS n FROM i GROUP BY ad, window(ts, '1 minute')) w WHERE n > 1""",
+}
+JOINED = {
+    "an interval join": """SELECT i.id AS x, c.id AS y FROM i JOIN c
+        ON i.ad = c.ad AND c.ts >= i.ts AND c.ts <= i.ts + interval 30 seconds""",
+    "with BETWEEN, in WHERE": """SELECT i.id AS x, c.id AS y FROM i, c
+        WHERE i.ad = c.ad AND c.ts BETWEEN i.ts - INTERVAL '1 minute' AND i.ts - INTERVAL '5' SECOND""",
+    "with strict signs, and USING": """SELECT ad, i.id AS x, c.id AS y FROM i INNER JOIN c USING (ad)
+        WHERE c.ts > i.ts AND c.ts - INTERVAL 20 SECONDS < i.ts""",
+    "differences": """SELECT i.id AS x, c.id AS y FROM i JOIN c ON c.ts - i.ts < INTERVAL 10 SECONDS
+        AND i.ts - c.ts <= INTERVAL '2' SECOND AND c.n > i.n""",
+    "units and months": """SELECT i.id AS x, c.id AS y FROM i JOIN c ON date_trunc('minute', i.ts) =
+        date_trunc('minute', c.ts) AND c.ts < i.ts + INTERVAL 1 MONTH AND i.ad = c.ad""",
+    "every column": """SELECT * FROM i JOIN c USING (ad, id)
+        WHERE c.ts BETWEEN i.ts - INTERVAL 1 DAY AND i.ts + INTERVAL 1 DAY""",
+}
+
+
+@pytest.fixture(scope="module")
+def batch(spark: Any) -> Any:
+    for name, table in TABLES.items():
+        rows = [
+            (*(None if value is None else value for value in row.values()),)
+            for row in table.set_column(0, "ts", table["ts"].cast(pa.int64())).to_pylist()
+        ]
+        kinds = "ts BIGINT, ad BIGINT, v DOUBLE, n BIGINT, ok BOOLEAN, id BIGINT, arrival BIGINT"
+        given = spark.createDataFrame(rows, kinds).coalesce(1)
+        given.selectExpr("timestamp_micros(ts) AS ts", *given.columns[1:]).createOrReplaceTempView(name)
+    return spark
+
+
+def compared(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """In an order of its own, times as text, floats to nine digits."""
+
+    def plain(value: Any) -> str:
+        if isinstance(value, float):
+            return "nan" if math.isnan(value) else f"{value + 0.0:.9g}"
+        return str(value).removesuffix("+00:00")
+
+    return sorted(tuple(map(plain, row)) for row in rows)
+
+
+def ours(query: str) -> list[tuple[Any, ...]]:
+    read = {name: TABLES[name] for name in sources_of(query)}
+    found = replay(f"{query} WITH DELAY 1 MINUTE", read).results
+    columns = [name for name in found.column_names if name != "_ts"]
+    return [tuple(row[name] for name in columns) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("query", [*ALONE.values(), *JOINED.values()], ids=[*ALONE, *JOINED])
+def test_a_query_of_spark_has_the_answer_of_spark(query: str, batch: Any) -> None:
+    wanted = [
+        tuple(part for value in row for part in (value if isinstance(value, tuple) else (value,)))
+        for row in batch.sql(query).collect()
+    ]
+    assert compared(ours(query)) == compared(wanted)
+    assert wanted
