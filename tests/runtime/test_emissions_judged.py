@@ -15,7 +15,7 @@ from tests.runtime.test_against_the_judge import answer_is_sound
 
 
 @pytest.mark.local_only("hundreds of examples, tuple release among them")
-@pytest.mark.parametrize("kind", ["joins", "aggregates", "of several operators"])
+@pytest.mark.parametrize("kind", ["joins", "aggregates", "of several operators", "distinct"])
 @tried(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), rows=random_queries.ROWS, epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]))
 def test_every_answer_is_sound(runtime: Runtime, kind: str, data: st.DataObject, rows: list[Row], epoch: str) -> None:
