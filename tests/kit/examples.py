@@ -42,6 +42,7 @@ from slackwater.operators.join.rate_windows import ROUNDS, by_rate
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.relation_to_stream import RelationToStream
+from slackwater.operators.session.operator import SessionAggregate
 from slackwater.operators.union import StreamUnion
 from slackwater.published.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
@@ -99,6 +100,20 @@ def _landmarks() -> Iterator[Example]:
     yield Example("since a landmark, by key", LandmarkAggregate(0, None, (L,), aggregates, ROWS, start=K, every=5))
 
 
+def _sessions() -> Iterator[Example]:
+    """Sessions of a key and of all tuples, some at most so long, some of which are wanted."""
+    count, total = AggregateSpec("COUNT"), AggregateSpec("SUM", L)
+    yield Example("sessions by key", SessionAggregate(3, None, (K,), (count, total), ROWS))
+    every = SessionAggregate(1, None, (), _every(V, Kind.FLOAT), ROWS, most=15)
+    yield Example("sessions of all tuples, every function", every)
+    holistic = (AggregateSpec("COUNT_DISTINCT", L), AggregateSpec("MEDIAN", L), AggregateSpec("LAST", V, Kind.FLOAT))
+    yield Example("sessions by two keys, at most so long", SessionAggregate(4, None, (K, L), holistic, ROWS, most=9))
+    yield Example("sessions by key, as long as their gap", SessionAggregate(4, None, (K,), (count,), ROWS, most=4))
+    wanted = _having("", 9, 3, (K,), count, AggregateSpec("AVG", V, Kind.FLOAT)).spec
+    some = SessionAggregate(2, None, (K,), wanted.aggregates, ROWS, most=7, having=wanted.having)
+    yield Example("wanted sessions", some)
+
+
 def _changing() -> Iterator[Example]:
     """Windows that are corrected, and rows of open ones."""
     counts = (AggregateSpec("COUNT"), AggregateSpec("SUM", L))
@@ -106,6 +121,8 @@ def _changing() -> Iterator[Example]:
     wanted = _having("", 9, 3, (K,), AggregateSpec("COUNT"), AggregateSpec("MEDIAN", V, Kind.FLOAT)).spec
     yield Example("wanted groups, corrected", Changing(wanted, correctable=6))
     yield Example("wanted groups, early", Changing(wanted, every=4))
+    some = WindowAggregate(12, 4, (K,), counts, ROWS)
+    yield Example("sums, early and corrected", Changing(some, correctable=9, error=0.3))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
@@ -121,8 +138,6 @@ def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Exp
     names = ((K, "k"), (L, "l"), (V, "v"))
     columns = tuple((s, name, row) for s in range(len(windows)) for row, name in names)
     emit = tuple((s, ROW) for s in range(len(windows)))
-    some = WindowAggregate(12, 4, (K,), counts, ROWS)
-    yield Example("sums, early and corrected", Changing(some, correctable=9, error=0.3))
     return WindowJoin(windows, equalities, conditions, columns, emit, ROWS)
 
 
@@ -279,7 +294,9 @@ def _as_of() -> Iterator[Example]:
     yield Example("as-of join by values", replace(values, outer=True))
     alone = typed_call("is_null", (Column(1, "v", Kind.FLOAT),))
     few = typed_call("<", (Column(0, "l", Kind.INT), Literal(2, Kind.INT)))
-    yield Example("as-of join, some rows", replace(plain, outer=True, kept=(typed_call("or", (alone, few)),), names=names))
+    yield Example(
+        "as-of join, some rows", replace(plain, outer=True, kept=(typed_call("or", (alone, few)),), names=names)
+    )
 
 
 def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
@@ -326,6 +343,7 @@ OPERATORS: tuple[Example, ...] = (
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
     *_changing(),
+    *_sessions(),
     Example(
         "a sliding sum, as it ends", RelationToStream(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))
     ),

@@ -7,7 +7,6 @@ An operator joins the laws by a module that is an `Oracle`, a line in `ORACLES`,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -16,7 +15,8 @@ from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.join.absence import OuterJoin
-from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_instant
+from slackwater.operators.session.operator import SessionAggregate
+from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_instant, oracle_session
 from tests.kit.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from tests.kit.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from tests.kit.oracle_join import oracle_join, oracle_join_processing
@@ -57,10 +57,10 @@ __all__ = [
 class Oracle(Protocol):
     """The slow twin of an operator, for which no target can be stated."""
 
-    def truth(self, spec: Any, batch: Batch, absent: Collection[int] = ()) -> Counter[Any]:
+    def truth(self, spec: Any, batch: Batch, absent: Collection[int] = ()) -> Any:
         """The true results on these tuples, but for those that are absent."""
 
-    def processed(self, spec: Any, released: Iterable[Released]) -> Counter[Any]:
+    def processed(self, spec: Any, released: Iterable[Released]) -> Any:
         """The results on a release sequence, late tuples included."""
 
     def state_bound(self, spec: Any, since: Callable[[int], int], watermark: int) -> int:
@@ -70,6 +70,7 @@ class Oracle(Protocol):
 ORACLES: Mapping[type, Oracle] = {
     StreamDistinct: oracle_distinct,
     InstantRelation: oracle_instant,
+    SessionAggregate: oracle_session,
     OuterJoin: oracle_absence,
     AsOfJoin: oracle_asof,
 }

@@ -22,6 +22,7 @@ from slackwater.language.bound import (
     RateWindow,
     RowsQuery,
     RowWindow,
+    SessionWindow,
     StreamRef,
     UnionQuery,
     streams_read,
@@ -170,6 +171,9 @@ def _stream(position: int, stream: StreamRef) -> list[str]:
         end = "" if stream.window.end is None else f" end {_expr(stream.window.end)}"
         window = f" start {_expr(stream.window.start)}{end}"
         slide = "" if stream.window.slide is None else f" slide {format_duration(stream.window.slide)}"
+    if isinstance(stream.window, SessionWindow):
+        most = "" if stream.window.most is None else f" at most {format_duration(stream.window.most)}"
+        window = f" session {format_duration(stream.window.gap)}{most}"
     source = stream.source if stream.query is None else "a query"
     lines = [f"stream {position} {stream.alias} from {source}{window}{slide}"]
     lines += [f"  filter {_expr(condition)}" for condition in stream.filters]

@@ -29,6 +29,8 @@ QUERIES = {
         WINDOW (x, y) = 300 MS AND WINDOW (y, z) = 150 MS WHERE x.k = y.k AND y.k = z.k""",
     "a path": """SELECT x.k AS k FROM a AS x, b AS y [1 SEC], c AS z
         WHERE x.k = y.k AND x.name = z.name PATH x -> y -> z WITHIN (300 MS, 200 MS)""",
+    "windows as elsewhere": """SELECT window.end AS e, window_time(window) AS at, mean(x), count_if(k > 0) AS n,
+        percentile(k, 0.5) AS p, SUM(if(k > 0, k, 0)) AS s FROM a GROUP BY window(ts, '1 second', '250 ms'), name""",
     "windows that conditions say": """SELECT a.k AS k FROM a JOIN b ON a.k = b.k
         AND b.ts BETWEEN a.ts - INTERVAL 100 MS AND a.ts + INTERVAL 300 MS
         JOIN c ON c.ts > b.ts + INTERVAL 50 MS AND c.ts <= b.ts + INTERVAL 200 MS WHERE b.name = c.name""",

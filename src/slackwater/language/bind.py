@@ -27,6 +27,7 @@ from slackwater.language.bound import (
     RateWindow,
     RowsQuery,
     RowWindow,
+    SessionWindow,
     StreamRef,
     UnionQuery,
     is_chain,
@@ -47,6 +48,7 @@ from slackwater.language.nodes import (
     Landmarks,
     Rate,
     Select,
+    Sessions,
     Stream,
     Window,
     WindowForAll,
@@ -144,7 +146,8 @@ def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, 
         source = "" if inner is not None else _source(stream, schemas)
         schema = schemas[source] if inner is None else result_schema(inner)
         bound.append(_with_window(StreamRef(stream.alias, source, schema, None, query=inner), stream.window))
-        _check_time(stream, bound[-1], text_of(select))
+        if inner is not None:
+            _check_time(stream, bound[-1], text_of(select))
     return tuple(bound)
 
 
@@ -156,7 +159,7 @@ def _check_time(stream: Stream, bound: StreamRef, text: str) -> None:
         raise QueryError(message, text, *place_of(named))
 
 
-def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | None) -> StreamRef:
+def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | Sessions | None) -> StreamRef:
     """An entry of FROM with the window that stands in brackets after it."""
     match window:
         case Landmarks():
@@ -167,6 +170,8 @@ def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | None) ->
             return replace(stream, window=LandmarkWindow(start, end, window.slide))
         case Rate():
             return replace(stream, window=RateWindow(window.interval, window.by_arrival))
+        case Sessions():
+            return replace(stream, window=SessionWindow(window.gap, window.most))
         case Window() if window.in_rows:
             return replace(stream, window=RowWindow(window.range, window.slide))
         case Window():
@@ -178,6 +183,7 @@ def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | None) ->
 def _source(stream: Stream, schemas: Mapping[str, Schema]) -> str:
     found = matching(stream.source, schemas)
     if len(found) == 1:
+        _check_time(stream, StreamRef(stream.alias, found[0], schemas[found[0]], None), text_of(stream))
         return found[0]
     known = "; the streams are " + ", ".join(schemas) if schemas else ""
     if found:

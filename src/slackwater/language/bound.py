@@ -55,6 +55,14 @@ class RateWindow:
 
 
 @dataclass(frozen=True)
+class SessionWindow:
+    """As long as neighbours are at most `gap` apart, and no longer than `most`; None: however long."""
+
+    gap: int
+    most: int | None = None
+
+
+@dataclass(frozen=True)
 class Match:
     """MATCH TIME: members of a result lie at most `within` microseconds apart; None: as the rates say."""
 
@@ -78,7 +86,7 @@ class StreamRef:
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
     query: BoundQuery | None = None
-    window: RowWindow | LandmarkWindow | RateWindow | None = None
+    window: RowWindow | LandmarkWindow | RateWindow | SessionWindow | None = None
     """A window that is not one of time; `range` and `slide` are None then."""
 
 

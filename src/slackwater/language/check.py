@@ -29,6 +29,7 @@ from slackwater.language.nodes import (
     Landmarks,
     Rate,
     Select,
+    Sessions,
     Stream,
     Window,
     WindowForAll,
@@ -47,6 +48,10 @@ _NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every 
 _NO_TARGET = (
     "{} is not offered with {}: a late tuple would change all windows after it, so what it costs has no bound;"
     " write DELAY, COMPLETE or NO WAIT"
+)
+_NO_TARGET_OF_SESSIONS = (
+    "{} is not offered with {}: a late tuple may make one of two, so what it costs has no bound yet; write DELAY,"
+    " COMPLETE or NO WAIT"
 )
 _NOT_IN_A_CHAIN = (
     "{} {} not offered in a query of several operators (sub-queries, UNION ALL, aggregates above joins); {}"
@@ -71,7 +76,7 @@ def _is_chained(query: Select) -> bool:
 
 
 def _check_chain(query: Select) -> None:
-    """Refuse windows of rows and landmark windows, and results that leave later, in a query of several operators.
+    """Refuse windows of rows, landmarks and sessions, and results that leave later, in a query of several operators.
 
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
@@ -164,8 +169,8 @@ def _check_windows(select: Select, aggregation: bool) -> None:
 
 def _other(stream: Stream) -> str | None:
     """What a window of rows, or from tuple to tuple, is called."""
-    if isinstance(stream.window, Landmarks):
-        return "landmark windows"
+    if isinstance(stream.window, Landmarks | Sessions):
+        return "landmark windows" if isinstance(stream.window, Landmarks) else "sessions"
     return "windows of rows" if isinstance(stream.window, Window) and stream.window.in_rows else None
 
 
@@ -178,8 +183,12 @@ def _check_other_windows(select: Select, aggregation: bool, quality: Quality) ->
         if isinstance(window, Landmarks) and not aggregation:
             message = "a landmark window is for aggregates; in a join write RANGE and a duration, or ROWS and a number"
             raise refused(window, message)
+        if isinstance(window, Sessions) and not aggregation:
+            message = "sessions are for aggregates of one stream; in a join write RANGE and a duration"
+            raise refused(window, message)
         if isinstance(quality, Recall | RelativeError):
-            raise _refused_target(select, _NO_TARGET.format(target_word(quality), what))
+            no_target = _NO_TARGET_OF_SESSIONS if isinstance(window, Sessions) else _NO_TARGET
+            raise _refused_target(select, no_target.format(target_word(quality), what))
         if select.windows:
             message = f"{what} do not go with windows between streams, which are of time; write RANGE, or drop these"
             raise refused(window, message)

@@ -40,6 +40,7 @@ from slackwater.language.nodes import (
     Place,
     Rate,
     RelationToStream,
+    Sessions,
     Settings,
     Target,
     Window,
@@ -98,7 +99,7 @@ class ClauseParser(ExpressionParser):
 
     # The window in brackets behind a stream.
 
-    def read_window(self) -> Window | Landmarks | Rate | None:
+    def read_window(self) -> Window | Landmarks | Rate | Sessions | None:
         """The window in brackets that comes next, if one does."""
         if self.word() != "[":
             return None
@@ -110,6 +111,8 @@ class ClauseParser(ExpressionParser):
             return self._landmarks(opening)
         if self.accept("RATE"):
             return self._rate(opening)
+        if self.accept("SESSION"):
+            return self._sessions(opening)
         in_rows = self.accept("ROWS")
         if not in_rows:
             self.accept("RANGE")
@@ -141,6 +144,29 @@ class ClauseParser(ExpressionParser):
         if not self.accept("]"):
             self.fail("expected BY ARRIVAL or ']' here")
         return self.placed(Rate(interval=interval, by_arrival=by_arrival), opening)
+
+    def _sessions(self, opening: Token) -> Sessions:
+        gap, most = self.read_gap(), None
+        if self.accept("AT"):
+            if not self.accept("MOST"):
+                self.fail("expected MOST and a duration here, as in [SESSION 30 MINUTES AT MOST 6 HOURS]")
+            length = self.peek()
+            most = self.read_duration("how long a session may be")
+            if most < gap:
+                self.fail(
+                    "AT MOST must be at least as long as the gap: a session of one tuple lasts for the gap", length
+                )
+        if not self.accept("]"):
+            self.fail("expected AT MOST and a duration, or ']', here")
+        return self.placed(Sessions(gap=gap, most=most), opening)
+
+    def read_gap(self) -> int:
+        """How far apart the tuples of a session may be."""
+        first = self.peek()
+        gap = self.read_duration("the gap between sessions")
+        if gap <= 0:
+            self.fail("the gap between sessions must be longer than nothing", first)
+        return gap
 
     def _landmarks(self, opening: Token) -> Landmarks:
         start, end, slide = self._landmark("START"), None, None

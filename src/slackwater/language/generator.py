@@ -25,6 +25,7 @@ from slackwater.language.nodes import (
     Rate,
     RelationToStream,
     Select,
+    Sessions,
     Settings,
     Stream,
     Target,
@@ -47,6 +48,11 @@ def _landmarks(self: Generator, node: Landmarks) -> str:
 
 def _rate(self: Generator, node: Rate) -> str:
     return f"[RATE {format_duration(node.interval)}{' BY ARRIVAL' if node.by_arrival else ''}]"
+
+
+def _sessions(self: Generator, node: Sessions) -> str:
+    most = "" if node.most is None else f" AT MOST {format_duration(node.most)}"
+    return f"[SESSION {format_duration(node.gap)}{most}]"
 
 
 def _slide(slide: int | None) -> str:
@@ -179,6 +185,7 @@ class QueryGenerator(Generator):
         Window: _window,
         Landmarks: _landmarks,
         Rate: _rate,
+        Sessions: _sessions,
         WindowForAll: _window_for_all,
         WindowPath: _window_path,
         MatchTime: _match_time,

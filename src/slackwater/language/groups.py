@@ -24,7 +24,7 @@ from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 from slackwater.expressions.aggregates import FUNCTIONS, Gives, Takes
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, with_columns
-from slackwater.language.bound import WINDOW_COLUMNS, Aggregate, AggregateQuery, Output, StreamRef
+from slackwater.language.bound import WINDOW_COLUMNS, Aggregate, AggregateQuery, Output, SessionWindow, StreamRef
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.event_times import event_times
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
@@ -33,6 +33,10 @@ from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, matching, scope_of
 from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
 from slackwater.language.window_functions import window_said
+
+_WINDOWS = ("window", "session_window")
+"""What Spark calls the window of a group."""
+_LAST_INSTANT = ("tumble_rowtime", "hop_rowtime", "session_rowtime", "window_time")
 
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
@@ -290,7 +294,7 @@ def _called(node: exp.Expr, query: Select, scope: Scope) -> exp.Expr | None:
 def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
     """Whether an item asks for a bound of the window, or for both, which are in the result in any case."""
     if _names_window(node, scope):
-        return item.requested_name in (None, "window")
+        return item.requested_name in (None, *_WINDOWS)
     window = window_column(node, scope)
     if window is None:
         return False
@@ -305,7 +309,7 @@ def window_column(node: exp.Expr, scope: Scope) -> str | None:
     """window_start or window_end, as it is called here or by Spark and Flink, where no stream has a such a column."""
     if isinstance(node, exp.Anonymous):
         kind, _, bound = node.name.lower().partition("_")
-        if kind not in ("tumble", "hop") or f"window_{bound}" not in WINDOW_COLUMNS:
+        if kind not in ("tumble", "hop", "session") or f"window_{bound}" not in WINDOW_COLUMNS:
             return None
         _check_said(node, scope)
         return f"window_{bound}"
@@ -314,7 +318,9 @@ def window_column(node: exp.Expr, scope: Scope) -> str | None:
     names = [part.name.lower() for part in node.parts]
     known = any(matching(name, stream.schema.names) for stream in scope.streams for name in (names[0], ".".join(names)))
     known = known or (len(names) > 1 and bool(matching(names[0], [stream.alias for stream in scope.streams])))
-    return None if known or "_".join(names) not in WINDOW_COLUMNS else "_".join(names)
+    # Spark calls that of sessions otherwise.
+    called = "_".join(names).removeprefix("session_")
+    return None if known or called not in WINDOW_COLUMNS else called
 
 
 def is_event_time(node: exp.Expr, stream: StreamRef, text: str) -> bool:
@@ -334,27 +340,31 @@ def _check_said(call: exp.Anonymous, scope: Scope) -> None:
     time, *said = window_said(call, scope.text)
     stream, *others = scope.streams
     own = others or is_event_time(time, stream, scope.text)
-    if others or not own or said != [stream.range, stream.slide]:
+    window = stream.window
+    of_sessions = call.name.lower().startswith("session")
+    lengths = [window.gap, window.most] if isinstance(window, SessionWindow) else [stream.range, stream.slide]
+    if others or not own or said != lengths or of_sessions != isinstance(window, SessionWindow):
         raise scope.fail("this is not the window of the query; a query has one, of its event time", call)
 
 
 def _names_window(node: exp.Expr, scope: Scope) -> bool:
     """Whether an expression is the window itself: window, or window(ts, '5 minutes') again."""
     if isinstance(node, exp.Anonymous):
-        if node.name.lower() != "window":
+        if node.name.lower() not in _WINDOWS:
             return False
         _check_said(node, scope)
         return True
-    alone = isinstance(node, exp.Column) and node.args.get("table") is None and node.name.lower() == "window"
-    return alone and not any(matching("window", stream.schema.names) for stream in scope.streams)
+    alone = isinstance(node, exp.Column) and node.args.get("table") is None and node.name.lower() in _WINDOWS
+    return alone and not any(matching(node.name, stream.schema.names) for stream in scope.streams)
 
 
 def _window_time(node: exp.Expr, scope: Scope) -> Expr | None:
     """The last instant of a window: window_time, window_time(window), TUMBLE_ROWTIME(...)."""
     name = node.name.lower() if isinstance(node, exp.Anonymous | exp.Column) else ""
     known = any(matching("window_time", stream.schema.names) for stream in scope.streams)
-    of_time = scope.streams[0].range is not None or len(scope.streams) > 1
-    called = isinstance(node, exp.Anonymous) and name in ("tumble_rowtime", "hop_rowtime", "window_time")
+    first = scope.streams[0]
+    of_time = first.range is not None or isinstance(first.window, SessionWindow) or len(scope.streams) > 1
+    called = isinstance(node, exp.Anonymous) and name in _LAST_INSTANT
     plain = isinstance(node, exp.Column) and node.args.get("table") is None and name == "window_time" and not known
     if not of_time or not (called or plain):
         return None

@@ -93,6 +93,13 @@ class Rate(Clause):
     by_arrival = Part[bool](False)
 
 
+class Sessions(Clause):
+    """`[SESSION gap AT MOST most]`."""
+
+    gap = Part[int]()
+    most = Part[int | None]()
+
+
 class WindowForAll(Clause):
     """`WINDOW = size`: all streams within it of each other. `SLIDE` is for an aggregate above the join."""
 
@@ -169,7 +176,7 @@ class Stream(Clause):
 
     reads = Part["exp.Identifier | Select"]()
     called = Part[exp.Identifier | None]()
-    window = Part[Window | Landmarks | Rate | None]()
+    window = Part[Window | Landmarks | Rate | Sessions | None]()
     join = Part[str](",")
     """What stands before it: a comma, JOIN, CROSS JOIN, or one of JOINED_AS or ASOF_JOINS."""
     on = Part[exp.Expr | None]()

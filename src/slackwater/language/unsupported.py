@@ -67,7 +67,7 @@ FUNCTIONS = {
     "cube": _GROUPING,
     "tumble": _WINDOW_FUNCTION,
     "hop": _WINDOW_FUNCTION,
-    "session": "session windows are not offered; " + _WINDOW_FUNCTION,
+    "session": _WINDOW_FUNCTION,
     "window": _WINDOW_FUNCTION,
     "percentile_cont": "write QUANTILE(v, 0.5) for a percentile; it interpolates",
     "var_pop": "VAR is the sample variance; the population's is not offered",
@@ -80,7 +80,6 @@ FUNCTIONS = {
 """Why a function of SQL has no place here, with what to write in its stead."""
 
 WINDOWS = {
-    "SESSION": "session windows are not offered; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "UNBOUNDED": "a window must end; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "NOW": "write [RANGE 0 SECONDS] for tuples of one and the same time",
     "PARTITION": "PARTITION BY is not offered in a window; use GROUP BY",

@@ -1,7 +1,9 @@
 """Windows as Spark and Flink write them, read as windows in brackets.
 
 `GROUP BY window(ts, '5 minutes', '1 minute')` and `FROM HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE, INTERVAL 5
-MINUTES)` are `s [RANGE 5 MINUTES SLIDE 1 MINUTE]`; `s WATERMARK ts DELAY OF INTERVAL 10 SECONDS` is WITH DELAY.
+MINUTES)` are `s [RANGE 5 MINUTES SLIDE 1 MINUTE]`; `GROUP BY session_window(ts, '30 minutes'), user` and `FROM
+SESSION(TABLE s PARTITION BY user, DESCRIPTOR(ts), INTERVAL 30 MINUTES)` are `s [SESSION 30 MINUTES]`; `s WATERMARK ts
+DELAY OF INTERVAL 10 SECONDS` is WITH DELAY.
 
 Invariant: the tree has brackets and a target, whatever was written, and is written so. Which column was named as the
 event time is remembered with the stream (`meta[TIME]`), for the binder to compare with that of the stream.
@@ -15,25 +17,25 @@ from sqlglot.tokenizer_core import TokenType
 from slackwater.core.errors import QueryError
 from slackwater.core.quality import Delay
 from slackwater.core.time import parse_duration, unit_size
-from slackwater.language import unsupported
 from slackwater.language.clause_parser import ClauseParser
 from slackwater.language.forms import first_aggregate, span
-from slackwater.language.nodes import TIME, Select, Stream, Target, Window, name_place, place_of, put
+from slackwater.language.nodes import TIME, Select, Sessions, Stream, Target, Window, name_place, place_of, put
 from slackwater.language.scope import Scope
 from slackwater.language.tokens import is_name
 
-_GROUPS = ("window", "tumble", "hop")
+_GROUPS = ("window", "tumble", "hop", "session_window", "session")
 """What GROUP BY calls for a window."""
 _TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 _NOT_YET = {
-    "SESSION": unsupported.WINDOWS["SESSION"],
     "CUMULATE": "CUMULATE is not offered; write EMIT EARLY EVERY and a duration for rows of a window that is open",
 }
-_SIZES = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE")}
+_SIZES = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "SESSION": ("GAP",)}
 _AS_IN = {
     "TUMBLE": "TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE)",
     "HOP": "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 10 SECONDS, INTERVAL 1 MINUTE)",
+    "SESSION": "SESSION(TABLE s PARTITION BY key, DESCRIPTOR(ts), INTERVAL 30 MINUTES)",
 }
+_BOUNDS = {"window_start", "window_end", "window_time"}
 _ALIGNED = "windows are aligned to 1970-01-01 UTC, and an offset is not offered; leave it out"
 
 
@@ -78,6 +80,7 @@ class WindowFunctionParser(ClauseParser):
         if is_name(self.peek(1)):
             self.accept("TABLE")
         self.read_table(stream)
+        keys = self._partition(name)
         self._comma(name)
         self._named_argument("TIMECOL")
         self._descriptor(stream, name)
@@ -87,19 +90,42 @@ class WindowFunctionParser(ClauseParser):
             given = self._named_argument(*_SIZES[name]) or what
             lengths[given] = self.read_interval(f"the {given.lower()} of the window")
         if self.accept(","):
-            self.fail(_ALIGNED)
+            self.fail("a session has a gap and nothing else" if name == "SESSION" else _ALIGNED)
         for _ in range(1 + wrapped):
             if not self.accept(")"):
                 self.fail(f"expected ')' here, as in {_AS_IN[name]}")
         if len(lengths) < len(_SIZES[name]):
             self.fail(f"{name} needs its slide and its size, as in {_AS_IN[name]}", token)
-        window = _window(lengths["SIZE"], lengths.get("SLIDE"), (token.start, self._prev.end + 1))
+        place = token.start, self._prev.end + 1
+        if name == "SESSION":
+            window: Window | Sessions = self._session(lengths["GAP"], place)
+            window.meta["keys"] = keys
+        else:
+            window = _window(lengths["SIZE"], lengths.get("SLIDE"), place)
         window.meta["function"] = name
         stream.set("window", window)
 
     def read_table(self, stream: Stream) -> None:
         """What a window is of: TABLE s, s, or a query in parentheses."""
         raise NotImplementedError
+
+    def _partition(self, name: str) -> set[str]:
+        """The columns of PARTITION BY, if that comes next."""
+        keys: set[str] = set()
+        if name == "SESSION" and self.accept("PARTITION", "BY"):
+            keys.add(self.name("a column that sessions are of").name.lower())
+            # A comma also stands before DESCRIPTOR(ts), and before TIMECOL => DESCRIPTOR(ts).
+            while self.word() == "," and self.word(2) not in ("(", "="):
+                self.take()
+                keys.add(self.name("a column that sessions are of").name.lower())
+        return keys
+
+    def _session(self, gap: int, place: tuple[int, int]) -> Sessions:
+        if gap <= 0:
+            raise QueryError("the gap between sessions must be longer than nothing", self.sql, *place)
+        window = Sessions(gap=gap)
+        put(window, *place)
+        return window
 
     def _descriptor(self, stream: Stream, name: str) -> None:
         if not self.accept("DESCRIPTOR", "("):
@@ -141,9 +167,6 @@ class WindowFunctionParser(ClauseParser):
     def move_window(self, select: Select) -> None:
         """A window that GROUP BY names becomes that of the stream."""
         called = [one for one in select.groups or () if isinstance(one, exp.Anonymous)]
-        for one in called:
-            if one.name.lower() in ("session", "session_window"):
-                raise self._refused(_NOT_YET["SESSION"], one)
         calls = [one for one in called if one.name.lower() in _GROUPS]
         if not calls:
             self._check_functions(select)
@@ -165,7 +188,10 @@ class WindowFunctionParser(ClauseParser):
         if not rest and not any(first_aggregate(node) for node in shown):
             raise self._refused("GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)", call)
         stream.meta[TIME], size, slide = window_said(call, self.sql)
-        stream.set("window", _window(size, slide, place_of(call)))
+        of_sessions = name.startswith("session")
+        stream.set(
+            "window", self._session(size, place_of(call)) if of_sessions else _window(size, slide, place_of(call))
+        )
         select.set("groups", rest or None)
 
     def _check_functions(self, select: Select) -> None:
@@ -173,6 +199,8 @@ class WindowFunctionParser(ClauseParser):
         for stream in select.streams:
             window = stream.window
             function = None if window is None else window.meta.get("function")
+            if isinstance(window, Sessions):
+                self._check_keys(select, window)
             if window is None or function is None or (len(select.streams) == 1 and select.groups is not None):
                 continue
             if len(select.streams) > 1 or not any(first_aggregate(item.node) for item in select.items):
@@ -182,20 +210,29 @@ class WindowFunctionParser(ClauseParser):
                 )
                 raise self._refused(why, window)
 
+    def _check_keys(self, select: Select, window: Sessions) -> None:
+        """Refuse sessions of other keys than those of GROUP BY, where a function names keys."""
+        groups = select.groups or ()
+        named = {one.name.lower() for one in groups if isinstance(one, exp.Column)}
+        if "keys" in window.meta and (len(groups) != len(named) or named - _BOUNDS != window.meta["keys"]):
+            raise self._refused("sessions are those of the keys of GROUP BY; name the same in PARTITION BY", window)
+
     def _refused(self, message: str, node: exp.Expr) -> QueryError:
-        return QueryError(message, self.sql, *(place_of(node) if isinstance(node, Window) else name_place(node)))
+        return QueryError(
+            message, self.sql, *(place_of(node) if isinstance(node, Window | Sessions) else name_place(node))
+        )
 
 
 def window_said(call: exp.Anonymous, text: str) -> tuple[exp.Expr, int, int | None]:
     """The event time, the size and the slide that window(...), TUMBLE(...), HOP_START(...) or another says."""
     kind, parts = call.name.lower().partition("_")[0], call.expressions
-    least, most = {"window": (2, 4), "tumble": (2, 3), "hop": (3, 4)}[kind]
+    least, most = {"window": (2, 4), "tumble": (2, 3), "hop": (3, 4), "session": (2, 2)}[kind]
     if not least <= len(parts) <= most:
         durations = "INTERVAL '1' MINUTE, INTERVAL '5' MINUTE" if kind == "hop" else "'5 minutes'"
         message = f"{call.name} takes the event time and durations, as in {call.name}(ts, {durations})"
         raise QueryError(message, text, *name_place(call))
     sizes = [_length(part, text) for part in parts[1:]]
-    if len(parts) == most and sizes.pop() != 0:
+    if len(parts) == most and kind != "session" and sizes.pop() != 0:
         raise QueryError(_ALIGNED, text, *place_of(parts[-1]))
     first, second = sizes[0], sizes[1] if len(sizes) > 1 else sizes[0]
     size, slide = (second, first) if kind == "hop" else (first, second)

@@ -14,7 +14,15 @@ from slackwater.core.emitting import CHANGE, EARLY, EXPECTED_ERROR, VERSION
 from slackwater.core.time import format_duration
 from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
-from slackwater.language.bound import RESULT_TIME, JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
+from slackwater.language.bound import (
+    RESULT_TIME,
+    JoinQuery,
+    LandmarkWindow,
+    RateWindow,
+    RowWindow,
+    SessionWindow,
+    StreamRef,
+)
 from slackwater.operators.description import Described, Detail, Shown
 from slackwater.plan.explain_rates import explain_match
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -102,6 +110,9 @@ def _window_of(stream: StreamRef) -> str:
         return f"the last n tuples, where n follows the rate: {format_duration(window.interval)}{clock}"
     if isinstance(window, LandmarkWindow):
         return f"from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
+    if isinstance(window, SessionWindow):
+        most = "" if window.most is None else f", and at most {format_duration(window.most)}"
+        return f"as long as tuples are at most {format_duration(window.gap)} apart{most}"
     return "" if stream.range is None else format_duration(stream.range)
 
 
@@ -115,6 +126,8 @@ def _window_attributes(stream: StreamRef) -> dict[str, Any]:
     if isinstance(window, LandmarkWindow):
         end = None if window.end is None else render(window.end)
         return {"from": render(window.start), "to": end, "slide_us": window.slide}
+    if isinstance(window, SessionWindow):
+        return {"gap_us": window.gap, "most_us": window.most}
     return {} if stream.range is None else {"range_us": stream.range, "slide_us": stream.slide}
 
 

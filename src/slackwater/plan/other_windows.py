@@ -5,13 +5,22 @@ from __future__ import annotations
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef, follows_rates
+from slackwater.language.bound import (
+    JoinQuery,
+    LandmarkWindow,
+    RateWindow,
+    RowWindow,
+    SessionWindow,
+    StreamRef,
+    follows_rates,
+)
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.count_windows import NEVER, LandmarkAggregate, RowAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.count_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, by_rate
+from slackwater.operators.session.operator import SessionAggregate
 
 
 def landmarks_of(stream: StreamRef) -> tuple[Expr, ...]:
@@ -32,6 +41,8 @@ def aggregate_over(
     if isinstance(window, LandmarkWindow):
         start, end = (*truths, NEVER)[:2]
         return LandmarkAggregate(0, None, keys, aggregates, rows, start=start, end=end, every=window.slide or 0)
+    if isinstance(window, SessionWindow):
+        return SessionAggregate(window.gap, None, keys, aggregates, rows, most=window.most)
     assert stream.range is not None, "binding an aggregate without a window"
     return WindowAggregate(stream.range, stream.slide, keys, aggregates, rows)
 

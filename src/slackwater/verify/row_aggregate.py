@@ -5,6 +5,8 @@ joins: that of all rows, and that of a run in which the late ones were never the
 known by the bounds of its window and its group, and of several such by which of them it is. What the run gave of the
 second truth alone is `displaced`.
 
+Sessions take late rows in as far as they were open (`session`): those are in what a run must have given.
+
 Landmark windows are found by walking from landmark to landmark: a window begins at the first row after the end of the
 last one of which START is true, and ends with the first row from there on of which END is. Without END there is one,
 and an answer at each multiple of SLIDE behind a row.
@@ -22,11 +24,12 @@ import pyarrow as pa
 
 from slackwater.core.errors import UsageError
 from slackwater.core.time import BEFORE_ALL
-from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow
+from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow, SessionWindow
 from slackwater.verify.aggregate import identity_of, measured, near, read_by, store_rows
 from slackwater.verify.aggregate_truth import rounding_of, value_of
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.join_truth import MOST_COMPARISONS
+from slackwater.verify.session import session_rows
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
 
@@ -64,11 +67,15 @@ def _windows(
 ) -> str:
     """A SELECT of the rows of every window of the tuples that `which` is true of: bounds, keys, copy, aggregates."""
     window = query.stream.window
-    assert isinstance(window, RowWindow | LandmarkWindow), "judging a window of time as one of another kind"
+    assert isinstance(window, RowWindow | LandmarkWindow | SessionWindow), "judging a window of time"
     groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
     values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
     numbered = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0 WHERE {which}"
-    if isinstance(window, RowWindow):
+    if isinstance(window, SessionWindow):
+        # Late rows that met an open session are in it: they are left out there, and not before.
+        every = "SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0"
+        inside = session_rows(connection, window, keys, every, late_ones=which == "true")
+    elif isinstance(window, RowWindow):
         inside = _of_rows(window, numbered)
     else:
         inside = landmark_windows(connection, window, render, numbered)

@@ -27,7 +27,7 @@ def describe_aggregate(aggregate: WindowAggregate, shown: Shown) -> Described:
     details = [Detail(f"group by {', '.join(names)}")] if names else []
     # The window of time stands in the label.
     details += [] if "range_us" in shown.window_attributes[0] else shown.windows
-    details += [Detail(f"{one.function}: {one.algebra.slides_by}") for one in aggregate.aggregates]
+    details += [Detail(f"{one.function}: {aggregate.kept_as(one)}") for one in aggregate.aggregates]
     details += [Detail(f"computes {one}") for one in shown.computed]
     if aggregate.estimated:
         attributes["estimated"] = True

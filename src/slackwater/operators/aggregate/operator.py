@@ -151,6 +151,10 @@ class WindowAggregate(OperatorSpec):
         size, step = format_duration(self.range), format_duration(self.slide or self.range)
         return f"window {size}, {moving(size, step)}"
 
+    def kept_as(self, one: AggregateSpec) -> str:
+        """What is kept of one of its aggregates, in words."""
+        return one.algebra.slides_by
+
     def describe(self, shown: Shown) -> Described:
         return describe_aggregate(self, shown)
 
@@ -264,6 +268,15 @@ class AggregateOperator(_Answering):
         self._tables = GrowingTables(program, len(spec.keys), spec.layout.width, spec.aggregates)
         self.begin_at(first_open(spec.grid, BEFORE_ALL))
 
+    @property
+    def tables(self) -> GrowingTables:
+        """Its panes, partials and groups."""
+        return self._tables
+
+    def another(self) -> AggregateOperator:
+        """One of the same spec that has taken in nothing."""
+        return AggregateOperator(self.spec, self._texts)
+
     def begin_at(self, window: int) -> None:
         """The first window that is closed will be this one; no pane has entered the front."""
         self._tables.scalars[[st.NEXT, st.ENTERED, st.FLIP]] = window, self._entered_before(window), st.NO_PANE
@@ -281,15 +294,6 @@ class AggregateOperator(_Answering):
         noted = self._answers
         near, bound = (0, 0.0) if noted is None else (NEAR_COLUMNS * t.quantiles, noted.bound)
         begin, status, capacity = 0, -1, 1024
-    @property
-    def tables(self) -> GrowingTables:
-        """Its panes, partials and groups."""
-        return self._tables
-
-    def another(self) -> AggregateOperator:
-        """One of the same spec that has taken in nothing."""
-        return AggregateOperator(self.spec, self._texts)
-
         while status != CLOSED_ALL:
             # Space for all at once would be space for as many partials as there are tuples.
             stop = min(len(run), begin + AT_ONCE)

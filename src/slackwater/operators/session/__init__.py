@@ -1,0 +1,1 @@
+"""Session windows: a window for as long as the tuples of a key follow each other closely."""

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s [SESSION 5 s AT 4 s]

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s GROUP BY session_window(ts, name), key

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '5' MINUTES) GROUP BY key, window_start, window_end

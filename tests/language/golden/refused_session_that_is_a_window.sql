@@ -1,0 +1,1 @@
+SELECT window(ts, '5 minutes'), COUNT(*) FROM s GROUP BY session_window(ts, '5 minutes')

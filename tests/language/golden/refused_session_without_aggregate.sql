@@ -1,0 +1,1 @@
+SELECT v FROM s [SESSION 5 s]

@@ -1,0 +1,1 @@
+SELECT key, COUNT(*) AS n, SUM(v) AS total FROM s [SESSION 30 MINUTES] GROUP BY key
