@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s SLIDE 1 s] JOIN b [5 s SLIDE 1 s] WATERMARK key DELAY OF INTERVAL 1 MINUTE ON a.key = b.key
