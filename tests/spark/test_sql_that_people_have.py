@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from slackwater.language.bind import sources_of
@@ -36,11 +37,17 @@ def recorded(seed: int, late: int = 20) -> pa.Table:
 
 
 TABLES = {"i": recorded(0), "c": recorded(1)}
+TABLES["even"] = TABLES["i"].set_column(0, "ts", pc.floor_temporal(TABLES["i"]["ts"], 2, unit="second"))
+"""Of event times that are even seconds many are exactly as far apart as a gap."""
 ALONE = {
     "windows": """SELECT window.start, window.end, ad, count(*) AS n, sum(n) AS total FROM i
         GROUP BY window(ts, '1 minute', '20 seconds'), ad""",
     "windows that do not fall together": """SELECT window.start, window.end, count(id) AS n FROM i
         GROUP BY window(ts, '50 seconds', '35 seconds')""",
+    "sessions": """SELECT session_window.start, session_window.end, ad, count(*) AS n, sum(n) AS total, avg(v) AS mean
+        FROM i GROUP BY session_window(ts, '8 seconds'), ad""",
+    "sessions that meet at their ends": """SELECT session_window, count(*) AS n, percentile(n, 0.3) AS p,
+        count(DISTINCT ok) AS k FROM even GROUP BY ad, session_window(ts, '6 seconds')""",
     "functions": """SELECT window.start, window.end, mean(n) AS a, mean(v) AS b, count_if(ok) AS c,
         count_if(n > 0 AND ok) FILTER (WHERE n < 4) AS d, percentile(n, 0.3) AS e, percentile(v, 0.75) AS f,
         sum(if(ok, n, 0)) AS g, sum(nvl(n, 100)) AS h, count(ifnull(n, 3)) AS k

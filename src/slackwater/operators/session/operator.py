@@ -140,7 +140,8 @@ class SessionOperator(Operator):
         values = [next(answers) if one.holistic else lower(one, spec.layout, state) for one in spec.aggregates]
         keys = (records[closed, st.KEY + k] for k in range(len(spec.keys)))
         columns = (records[closed, st.FIRST], ends, *keys, *values)
-        st.close(self._now, closed)
+        # The newest hang in front, where they are found at once.
+        st.close(self._now, closed[::-1])
         self._forget_keys()
         return Output(ends, columns, np.searchsorted(passed, ends, "right"), None, len(closed), at_watermark=True)
 
