@@ -87,7 +87,7 @@ def _check_chain(query: Select) -> None:
         if has_absence(select):
             place = select.members[0] if select.members else select.streams[-1]
             join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
-            raise refused(place, _NOT_IN_A_CHAIN.format(join, "is", "run it by itself"))
+            raise refused(place, _NOT_IN_A_CHAIN.format(join, "are" if select.members else "is", "run it by itself"))
         if select.kind:
             why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
             raise refused(select, why, select.kind_place)
