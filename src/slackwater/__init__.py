@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.upsert.api import upsert
     from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
     from slackwater.runtime.watch import watch
+    from slackwater.sources.lookups import lookup
 
 __version__ = "0.1.0"
 
@@ -77,6 +78,7 @@ _HOMES = {
     "slackwater.runtime.request.step": ("Step",),
     "slackwater.page.server": ("Page",),
     "slackwater.runtime.watch": ("watch",),
+    "slackwater.sources.lookups": ("lookup",),
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -111,6 +113,7 @@ __all__ = [
     "live",
     "live_view",
     "log_events",
+    "lookup",
     "metrics",
     "no_wait",
     "progress",

@@ -15,6 +15,7 @@ from slackwater.language.query_file import is_query_file, queries_by_name, read_
 from slackwater.plan.explain import TEXT, explain_queries
 from slackwater.plan.explain import explain as rendered
 from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.lookups import Lookup, refuse_lookups, with_lookups
 from slackwater.sources.planned import plan_over
 from slackwater.sources.tabular import as_table, check_unit
 
@@ -42,7 +43,11 @@ def explain(
        └─ aggregate: window 1 s, tumbling
     """
     check_unit(time_unit)
-    tables = {name: _table(name, one) for name, one in {**(streams or {}), **named}.items()}
+    given = {**(streams or {}), **named}
+    if isinstance(query, str) and not is_query_file(query):
+        query, given = with_lookups(query, {name: _plain(name, one) for name, one in given.items()})
+    refuse_lookups(given, "a set of queries")
+    tables = {name: _table(name, one) for name, one in given.items()}
     if not isinstance(query, str) or is_query_file(query):
         file = read_query_file(query) if isinstance(query, str) else queries_by_name(query)
         all_bound = file.of_each(lambda one: bind_to_tables(one.text, tables, time))
@@ -50,6 +55,13 @@ def explain(
         return explain_queries(plans, {name: one.quality_stated for name, one in all_bound.items()})
     bound = bind_to_tables(query, tables, time)
     return rendered(plan_over(bound.query, tables, time_unit), bound.quality_stated, bound.explain or TEXT)
+
+
+def _plain(name: str, given: Any) -> Any:
+    """A DataFrame of Spark as a table without rows; anything else as it is."""
+    if isinstance(given, Lookup):
+        return Lookup(_plain(name, given.rows), given.unique)
+    return _table(name, given) if isinstance(given, pa.Schema) or hasattr(given, "sparkSession") else given
 
 
 def _table(name: str, stream: Any) -> pa.Table:

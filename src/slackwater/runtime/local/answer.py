@@ -16,6 +16,7 @@ from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.lookups import with_lookups
 from slackwater.sources.planned import plan_over
 from slackwater.sources.replay import replay as arrivals_of
 from slackwater.sources.tabular import as_tables, check_unit
@@ -53,7 +54,8 @@ def replay(
     when each row arrived, as COLUMN or COLUMN:UNIT, for windows `BY ARRIVAL` and for `idle_timeout`.
 
     A stream is a pyarrow Table or RecordBatchReader, a DataFrame of pandas or polars, a list of dicts, or the path of a
-    file (parquet, CSV, JSON lines), of a folder of such files, or a pattern of names.
+    file (parquet, CSV, JSON lines), of a folder of such files, or a pattern of names; what `slackwater.lookup` gives is
+    a static relation.
 
     >>> ticks = pa.table({"ts": [1, 3, 2, 9], "v": [10, 30, 20, 90]})
     >>> replay("SELECT SUM(v) AS total FROM s [RANGE 5 MS] WITH DELAY 5 MS", {"s": ticks}).results["total"].to_pylist()
@@ -61,7 +63,8 @@ def replay(
     """
     check_unit(time_unit)
     check_epochs(epochs)
-    tables = as_tables(streams)
+    query, given = with_lookups(query, streams)
+    tables = as_tables(given)
     bound = bind_to_tables(query, tables, time)
     if bound.explain:
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Complete, Quality, clause
 from slackwater.runtime.spark import output_schema
+from slackwater.runtime.spark.lookups import with_lookups
 from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
 from slackwater.runtime.spark.queries import alone
@@ -190,6 +191,7 @@ def _over(
     """A query over streams; where it is said whether its rows change what has left, another one is refused."""
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
+    query, streams = with_lookups(spark, query, streams)
     _, plan = planned_over(query, streams, time, time_unit, stacklevel=3)
     if changing is False and plan.emit.changes and give == "results":
         raise UsageError(

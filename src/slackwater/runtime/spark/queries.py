@@ -43,6 +43,7 @@ from slackwater.runtime.spark.running import RunningQueries
 from slackwater.runtime.spark.session import check_session, default_shards
 from slackwater.runtime.spark.started import AVAILABLE, begun, cut_of
 from slackwater.runtime.spark.state.root import StateRoot
+from slackwater.sources.lookups import refuse_lookups
 
 
 def queries(
@@ -74,6 +75,7 @@ def queries(
     `time_unit`, `shards` and `state` are as for `slackwater.sql`. If one of them cannot be bound, the error names it,
     and nothing is started.
     """
+    refuse_lookups(streams, "a set of queries")
     texts = named_texts(queries)
     plans = planned_members(texts, streams, time, time_unit)
     is_streaming(streams)

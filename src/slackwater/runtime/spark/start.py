@@ -14,6 +14,7 @@ from slackwater.runtime.request.patience import Patience
 from slackwater.runtime.spark.batches import ForEach
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
+from slackwater.runtime.spark.lookups import with_lookups
 from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
 from slackwater.runtime.spark.queries import alone
@@ -69,6 +70,7 @@ def start(
     steps can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as
     there.
     """
+    query, streams = with_lookups(spark, query, streams)
     bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
     watch_rejections(spark)
