@@ -42,6 +42,10 @@ QUERIES = {
     " EMIT ON ARRIVAL WITH RECALL 0.9 OVER 5 SECONDS",
     "corrected": "SELECT a.v, b.w FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k"
     " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
+    "absent": "SELECT a.v, b.w FROM a [1 SECOND] LEFT JOIN b [1 SECOND] ON a.k = b.k AND a.w < b.w"
+    " WITH RECALL 0.9 PRECISION 0.99 OVER 5 SECONDS",
+    "none": "SELECT v FROM a [1 SECOND] WHERE NOT EXISTS (SELECT 1 FROM b [1 SECOND] WHERE a.k = b.k AND a.w < b.w)"
+    " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
     "by_partition": "SELECT t, SUM(v) AS s FROM a [2 SECONDS] WHERE w > 20 GROUP BY t WITH DELAY 100 MS"
     " OPTIONS (clock_by = 't, k')",
     "graph": "SELECT k, COUNT(*) AS n FROM"

@@ -25,7 +25,7 @@ from slackwater.sources.shared_reading import SharedReading
 from tests.runtime.test_query_sets import QUERIES, planned, streams
 
 Row = tuple[int, ...]
-SOME = ("sums", "odd_sums", "near", "pairs", "some_pairs", "all_pairs", "good_pairs", "filtered", "self")
+SOME = ("sums", "odd_sums", "near", "pairs", "some_pairs", "all_pairs", "good_pairs", "filtered", "self", "absent")
 
 
 @dataclass
