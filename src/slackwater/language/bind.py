@@ -16,7 +16,7 @@ from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
 from slackwater.language.absence import bind_absence, has_absence, why_no_recall, why_not_so
-from slackwater.language.asof import as_of, bind_as_of
+from slackwater.language.asof_binding import as_of, bind_as_of
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,

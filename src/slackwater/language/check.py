@@ -22,7 +22,7 @@ from slackwater.core.quality import Complete, Quality, Recall, RelativeError, as
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
 from slackwater.language.absence import check_absence, has_absence, slides_nowhere
-from slackwater.language.asof import as_of, check_as_of
+from slackwater.language.asof_binding import as_of, check_as_of
 from slackwater.language.groups import is_aggregation
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
