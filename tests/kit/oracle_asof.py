@@ -1,6 +1,7 @@
 """As-of joins, slow and obvious: every tuple looks through all versions.
 
-Invariant: shares no code with the operator. A result is (timestamp, columns), a null standing where there is no version.
+Invariant: shares no code with the operator. A result is (timestamp, columns), a null standing where there is no
+version.
 """
 
 from __future__ import annotations
