@@ -46,6 +46,8 @@ QUERIES = {
     " WITH RECALL 0.9 PRECISION 0.99 OVER 5 SECONDS",
     "none": "SELECT v FROM a [1 SECOND] WHERE NOT EXISTS (SELECT 1 FROM b [1 SECOND] WHERE a.k = b.k AND a.w < b.w)"
     " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
+    "latest": "SELECT a.v, b.w FROM a LEFT ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k AND b.w > 20"
+    " WITHIN 1 SECOND WITH DELAY 200 MS",
     "by_partition": "SELECT t, SUM(v) AS s FROM a [2 SECONDS] WHERE w > 20 GROUP BY t WITH DELAY 100 MS"
     " OPTIONS (clock_by = 't, k')",
     "graph": "SELECT k, COUNT(*) AS n FROM"
