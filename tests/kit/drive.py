@@ -18,6 +18,7 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.estimating import COLUMNS
+from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
@@ -145,8 +146,8 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 
                 assert stop == end, "a window's bounds disagree"
                 seen[start, stop, *rest[:keys]] += 1
                 window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
-            elif isinstance(spec, SessionAggregate):
-                assert stop == end, "a session's bounds disagree"
+            elif isinstance(spec, SessionAggregate | FillingAggregate):
+                assert stop == end, "a window's bounds disagree"
                 window = (start, (stop, *rest[:keys]))
             else:
                 assert (stop + later, stop - start) == (end, spec.range), "a window's bounds disagree"

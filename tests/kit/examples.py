@@ -26,6 +26,7 @@ from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.changing import Changing
 from slackwater.operators.aggregate.count_windows import CountWindows, LandmarkAggregate, RowAggregate
+from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.asof.spec import AsOfJoin
@@ -98,6 +99,14 @@ def _landmarks() -> Iterator[Example]:
     aggregates = (AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT), AggregateSpec("MIN", TS, Kind.TIME))
     yield Example("from landmark to landmark", LandmarkAggregate(0, None, (), aggregates, ROWS, start=K, end=L))
     yield Example("since a landmark, by key", LandmarkAggregate(0, None, (L,), aggregates, ROWS, start=K, every=5))
+
+
+def _filling() -> Iterator[Example]:
+    """Windows that are filled in steps."""
+    counts = (AggregateSpec("COUNT"), AggregateSpec("SUM", L))
+    yield Example("filled in steps, by key", FillingAggregate(12, 3, (K,), counts, ROWS))
+    yield Example("filled in steps, every function", FillingAggregate(8, 4, (), _every(V, Kind.FLOAT), ROWS))
+    yield Example("filled at once", FillingAggregate(5, 5, (K, L), counts, ROWS))
 
 
 def _sessions() -> Iterator[Example]:
@@ -356,6 +365,7 @@ def _graphs_of_operators() -> Iterator[Example]:
     """Queries of several operators: what a node makes is read by the next."""
     pair = replace(_join((5, 5), Equality(0, K, 1, K)), emit=((0, K), (1, L)))
     k, n = Column(0, "k", Kind.INT), Column(0, "n", Kind.INT)
+    *_filling(),
     made_by_pair = (Carried("k", K, 0), Carried("n", L, 1))
     as_they_are = Projection(((0, "k"), (1, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
     yield Example(

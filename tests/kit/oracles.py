@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from slackwater.core.batch import Batch
+from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.session.operator import SessionAggregate
-from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_instant, oracle_session
+from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_filling, oracle_instant, oracle_session
 from tests.kit.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from tests.kit.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from tests.kit.oracle_join import oracle_join, oracle_join_processing
@@ -71,6 +72,7 @@ ORACLES: Mapping[type, Oracle] = {
     StreamDistinct: oracle_distinct,
     InstantRelation: oracle_instant,
     SessionAggregate: oracle_session,
+    FillingAggregate: oracle_filling,
     OuterJoin: oracle_absence,
     AsOfJoin: oracle_asof,
 }

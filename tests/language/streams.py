@@ -16,6 +16,7 @@ from slackwater.language.asof import AsOfQuery
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
     BoundQuery,
+    FillingWindow,
     InstantQuery,
     JoinQuery,
     LandmarkWindow,
@@ -114,7 +115,7 @@ def _query(query: BoundQuery) -> list[str]:
     else:
         lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]
         for call in query.aggregates:
-            inside = [] if call.argument is None else [_expr(call.argument)]
+            inside = [_expr(read) for read in call.reads]
             inside += [] if call.parameter is None else [str(call.parameter)]
             lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
         lines += [f"computed {one.name} = {_expr(one.expr)} {one.expr.kind.value}" for one in query.computed]
@@ -171,6 +172,9 @@ def _stream(position: int, stream: StreamRef) -> list[str]:
         end = "" if stream.window.end is None else f" end {_expr(stream.window.end)}"
         window = f" start {_expr(stream.window.start)}{end}"
         slide = "" if stream.window.slide is None else f" slide {format_duration(stream.window.slide)}"
+    if isinstance(stream.window, FillingWindow):
+        window = f" range {format_duration(stream.window.range)}"
+        slide = f" cumulate {format_duration(stream.window.step)}"
     if isinstance(stream.window, SessionWindow):
         most = "" if stream.window.most is None else f" at most {format_duration(stream.window.most)}"
         window = f" session {format_duration(stream.window.gap)}{most}"

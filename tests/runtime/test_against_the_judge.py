@@ -78,6 +78,8 @@ QUERIES = {
         (SELECT k, name, COUNT(*) AS n, 2 * SUM(k) AS twice FROM a [500 MS] GROUP BY k, name HAVING COUNT(*) > 1) g
         [1 SEC] GROUP BY k HAVING SUM(n) > 2""",
     "groups of the last": "SELECT name, COUNT(*) AS n, AVG(x) AS mean FROM a [ROWS 4 SLIDE 3] GROUP BY name",
+    "filled in steps": """SELECT name, COUNT(*) AS n, SUM(k) AS total, MEDIAN(x) AS mid FROM a [1 SEC CUMULATE 200 MS]
+        GROUP BY name HAVING COUNT(*) > 1""",
     "sessions": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean FROM a [SESSION 150 MS]
         GROUP BY name, k""",
     "sessions of all": "SELECT COUNT(*) AS n, MEDIAN(k) AS mid FROM a [SESSION 60 MS]",

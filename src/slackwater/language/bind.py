@@ -20,6 +20,7 @@ from slackwater.language.asof_binding import as_of, bind_as_of
 from slackwater.language.bound import (
     AggregateQuery,
     BoundQuery,
+    FillingWindow,
     JoinQuery,
     LandmarkWindow,
     Match,
@@ -45,6 +46,7 @@ from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
     TIME,
     Clause,
+    Filling,
     Landmarks,
     Rate,
     Select,
@@ -159,7 +161,7 @@ def _check_time(stream: Stream, bound: StreamRef, text: str) -> None:
         raise QueryError(message, text, *place_of(named))
 
 
-def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | Sessions | None) -> StreamRef:
+def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | Sessions | Filling | None) -> StreamRef:
     """An entry of FROM with the window that stands in brackets after it."""
     match window:
         case Landmarks():
@@ -170,6 +172,8 @@ def _with_window(stream: StreamRef, window: Window | Landmarks | Rate | Sessions
             return replace(stream, window=LandmarkWindow(start, end, window.slide))
         case Rate():
             return replace(stream, window=RateWindow(window.interval, window.by_arrival))
+        case Filling():
+            return replace(stream, window=FillingWindow(window.range, window.step))
         case Sessions():
             return replace(stream, window=SessionWindow(window.gap, window.most))
         case Window() if window.in_rows:

@@ -55,6 +55,14 @@ class RateWindow:
 
 
 @dataclass(frozen=True)
+@dataclass(frozen=True)
+class FillingWindow:
+    """A tumbling window that answers every `step` until it is full, with all tuples since its start."""
+
+    range: int
+    step: int
+
+
 class SessionWindow:
     """As long as neighbours are at most `gap` apart, and no longer than `most`; None: however long."""
 
@@ -86,7 +94,7 @@ class StreamRef:
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
     query: BoundQuery | None = None
-    window: RowWindow | LandmarkWindow | RateWindow | SessionWindow | None = None
+    window: RowWindow | LandmarkWindow | RateWindow | SessionWindow | FillingWindow | None = None
     """A window that is not one of time; `range` and `slide` are None then."""
 
 

@@ -26,6 +26,7 @@ from slackwater.language.asof_binding import as_of, check_as_of
 from slackwater.language.groups import is_aggregation
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
+    Filling,
     Landmarks,
     Rate,
     Select,
@@ -49,6 +50,8 @@ _NO_TARGET = (
     "{} is not offered with {}: a late tuple would change all windows after it, so what it costs has no bound;"
     " write DELAY, COMPLETE or NO WAIT"
 )
+_OTHERS = {Landmarks: "landmark windows", Sessions: "sessions", Filling: "windows that fill in steps"}
+"""Windows of an aggregate that are not those of RANGE and SLIDE."""
 _NO_TARGET_OF_SESSIONS = (
     "{} is not offered with {}: a late tuple may make one of two, so what it costs has no bound yet; write DELAY,"
     " COMPLETE or NO WAIT"
@@ -169,8 +172,9 @@ def _check_windows(select: Select, aggregation: bool) -> None:
 
 def _other(stream: Stream) -> str | None:
     """What a window of rows, or from tuple to tuple, is called."""
-    if isinstance(stream.window, Landmarks | Sessions):
-        return "landmark windows" if isinstance(stream.window, Landmarks) else "sessions"
+    for kind, name in _OTHERS.items():
+        if isinstance(stream.window, kind):
+            return name
     return "windows of rows" if isinstance(stream.window, Window) and stream.window.in_rows else None
 
 
@@ -183,8 +187,8 @@ def _check_other_windows(select: Select, aggregation: bool, quality: Quality) ->
         if isinstance(window, Landmarks) and not aggregation:
             message = "a landmark window is for aggregates; in a join write RANGE and a duration, or ROWS and a number"
             raise refused(window, message)
-        if isinstance(window, Sessions) and not aggregation:
-            message = "sessions are for aggregates of one stream; in a join write RANGE and a duration"
+        if isinstance(window, Sessions | Filling) and not aggregation:
+            message = f"{what} are for aggregates of one stream; in a join write RANGE and a duration"
             raise refused(window, message)
         if isinstance(quality, Recall | RelativeError):
             no_target = _NO_TARGET_OF_SESSIONS if isinstance(window, Sessions) else _NO_TARGET

@@ -35,6 +35,7 @@ from slackwater.language.expression_parser import ExpressionParser
 from slackwater.language.nodes import (
     Clause,
     Emitted,
+    Filling,
     Landmarks,
     MatchTime,
     Place,
@@ -47,6 +48,7 @@ from slackwater.language.nodes import (
     WindowForAll,
     WindowPath,
     put,
+    why_no_step,
 )
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.tokens import is_name
@@ -99,7 +101,7 @@ class ClauseParser(ExpressionParser):
 
     # The window in brackets behind a stream.
 
-    def read_window(self) -> Window | Landmarks | Rate | Sessions | None:
+    def read_window(self) -> Window | Landmarks | Rate | Sessions | Filling | None:
         """The window in brackets that comes next, if one does."""
         if self.word() != "[":
             return None
@@ -118,6 +120,8 @@ class ClauseParser(ExpressionParser):
             self.accept("RANGE")
         read = self.read_rows if in_rows else self.read_duration
         size, slide, slide_place = read("the size of the window"), None, None
+        if not in_rows and self.accept("CUMULATE"):
+            return self._filling(size, opening)
         if self.accept("SLIDE"):
             start = self._prev.start
             slide = read("the slide of the window")
@@ -144,6 +148,16 @@ class ClauseParser(ExpressionParser):
         if not self.accept("]"):
             self.fail("expected BY ARRIVAL or ']' here")
         return self.placed(Rate(interval=interval, by_arrival=by_arrival), opening)
+
+    def _filling(self, size: int, opening: Token) -> Filling:
+        first = self.peek()
+        step = self.read_duration("the step in which the window is filled")
+        why = why_no_step(step, size)
+        if why is not None:
+            self.fail(why, first)
+        if not self.accept("]"):
+            self.fail("expected ']' here, as in [RANGE 1 DAY CUMULATE 1 HOUR]")
+        return self.placed(Filling(range=size, step=step), opening)
 
     def _sessions(self, opening: Token) -> Sessions:
         gap, most = self.read_gap(), None

@@ -126,5 +126,6 @@ def _other_window(streams: tuple[StreamRef, ...]) -> str | None:
         "LandmarkWindow": "landmark windows",
         "RateWindow": "windows that follow rates",
         "SessionWindow": "sessions",
+        "FillingWindow": "windows that fill in steps",
     }
     return next((names[kind] for kind in sorted(kinds)), None)

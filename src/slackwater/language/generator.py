@@ -18,6 +18,7 @@ from slackwater.language.nodes import (
     EXPLAIN_AS,
     ColonCast,
     Emitted,
+    Filling,
     Item,
     Landmarks,
     MatchTime,
@@ -48,6 +49,10 @@ def _landmarks(self: Generator, node: Landmarks) -> str:
 
 def _rate(self: Generator, node: Rate) -> str:
     return f"[RATE {format_duration(node.interval)}{' BY ARRIVAL' if node.by_arrival else ''}]"
+
+
+def _filling(self: Generator, node: Filling) -> str:
+    return f"[RANGE {format_duration(node.range)} CUMULATE {format_duration(node.step)}]"
 
 
 def _sessions(self: Generator, node: Sessions) -> str:
@@ -186,6 +191,7 @@ class QueryGenerator(Generator):
         Landmarks: _landmarks,
         Rate: _rate,
         Sessions: _sessions,
+        Filling: _filling,
         WindowForAll: _window_for_all,
         WindowPath: _window_path,
         MatchTime: _match_time,

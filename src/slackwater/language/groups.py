@@ -24,7 +24,15 @@ from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 from slackwater.expressions.aggregates import FUNCTIONS, Gives, Takes
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, with_columns
-from slackwater.language.bound import WINDOW_COLUMNS, Aggregate, AggregateQuery, Output, SessionWindow, StreamRef
+from slackwater.language.bound import (
+    WINDOW_COLUMNS,
+    Aggregate,
+    AggregateQuery,
+    FillingWindow,
+    Output,
+    SessionWindow,
+    StreamRef,
+)
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.language.event_times import event_times
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
@@ -363,7 +371,9 @@ def _window_time(node: exp.Expr, scope: Scope) -> Expr | None:
     name = node.name.lower() if isinstance(node, exp.Anonymous | exp.Column) else ""
     known = any(matching("window_time", stream.schema.names) for stream in scope.streams)
     first = scope.streams[0]
-    of_time = first.range is not None or isinstance(first.window, SessionWindow) or len(scope.streams) > 1
+    of_time = (
+        first.range is not None or isinstance(first.window, SessionWindow | FillingWindow) or len(scope.streams) > 1
+    )
     called = isinstance(node, exp.Anonymous) and name in _LAST_INSTANT
     plain = isinstance(node, exp.Column) and node.args.get("table") is None and name == "window_time" and not known
     if not of_time or not (called or plain):

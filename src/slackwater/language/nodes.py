@@ -93,6 +93,13 @@ class Rate(Clause):
     by_arrival = Part[bool](False)
 
 
+class Filling(Clause):
+    """`[RANGE range CUMULATE step]`."""
+
+    range = Part[int]()
+    step = Part[int]()
+
+
 class Sessions(Clause):
     """`[SESSION gap AT MOST most]`."""
 
@@ -176,7 +183,7 @@ class Stream(Clause):
 
     reads = Part["exp.Identifier | Select"]()
     called = Part[exp.Identifier | None]()
-    window = Part[Window | Landmarks | Rate | Sessions | None]()
+    window = Part[Window | Landmarks | Rate | Sessions | Filling | None]()
     join = Part[str](",")
     """What stands before it: a comma, JOIN, CROSS JOIN, or one of JOINED_AS or ASOF_JOINS."""
     on = Part[exp.Expr | None]()
@@ -347,6 +354,15 @@ def why_no_slide(slide: int, size: int, in_rows: bool = False) -> str | None:
         return "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
     if size // slide > MOST_WINDOWS:
         return f"every tuple would be in {size // slide:,} windows, and may be in {MOST_WINDOWS:,}; make SLIDE longer"
+    return None
+
+
+def why_no_step(step: int, size: int) -> str | None:
+    """Why a window cannot be filled in such steps; None if it can."""
+    if step <= 0 or size % step:
+        return "the step of CUMULATE must be longer than nothing, and the window a whole number of steps"
+    if size // step > MOST_WINDOWS:
+        return f"every window would answer {size // step:,} times, and may {MOST_WINDOWS:,}; make the step longer"
     return None
 
 

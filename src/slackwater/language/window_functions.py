@@ -19,20 +19,30 @@ from slackwater.core.quality import Delay
 from slackwater.core.time import parse_duration, unit_size
 from slackwater.language.clause_parser import ClauseParser
 from slackwater.language.forms import first_aggregate, span
-from slackwater.language.nodes import TIME, Select, Sessions, Stream, Target, Window, name_place, place_of, put
+from slackwater.language.nodes import (
+    TIME,
+    Filling,
+    Select,
+    Sessions,
+    Stream,
+    Target,
+    Window,
+    name_place,
+    place_of,
+    put,
+    why_no_step,
+)
 from slackwater.language.scope import Scope
 from slackwater.language.tokens import is_name
 
 _GROUPS = ("window", "tumble", "hop", "session_window", "session")
 """What GROUP BY calls for a window."""
 _TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
-_NOT_YET = {
-    "CUMULATE": "CUMULATE is not offered; write EMIT EARLY EVERY and a duration for rows of a window that is open",
-}
-_SIZES = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "SESSION": ("GAP",)}
+_SIZES = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "SESSION": ("GAP",), "CUMULATE": ("STEP", "SIZE")}
 _AS_IN = {
     "TUMBLE": "TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE)",
     "HOP": "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 10 SECONDS, INTERVAL 1 MINUTE)",
+    "CUMULATE": "CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL 1 HOUR, INTERVAL 1 DAY)",
     "SESSION": "SESSION(TABLE s PARTITION BY key, DESCRIPTOR(ts), INTERVAL 30 MINUTES)",
 }
 _BOUNDS = {"window_start", "window_end", "window_time"}
@@ -72,8 +82,6 @@ class WindowFunctionParser(ClauseParser):
         name = self.word()
         if token is None or name not in _TABLES or self.word(1) != "(":
             self.fail(f"expected a window here, as in TABLE({_AS_IN['TUMBLE']})")
-        if name in _NOT_YET:
-            self.fail(_NOT_YET[name])
         self.take()
         self.take()
         self._named_argument("DATA")
@@ -98,8 +106,10 @@ class WindowFunctionParser(ClauseParser):
             self.fail(f"{name} needs its slide and its size, as in {_AS_IN[name]}", token)
         place = token.start, self._prev.end + 1
         if name == "SESSION":
-            window: Window | Sessions = self._session(lengths["GAP"], place)
+            window: Window | Sessions | Filling = self._session(lengths["GAP"], place)
             window.meta["keys"] = keys
+        elif name == "CUMULATE":
+            window = self._filled(lengths["SIZE"], lengths["STEP"], place)
         else:
             window = _window(lengths["SIZE"], lengths.get("SLIDE"), place)
         window.meta["function"] = name
@@ -119,6 +129,14 @@ class WindowFunctionParser(ClauseParser):
                 self.take()
                 keys.add(self.name("a column that sessions are of").name.lower())
         return keys
+
+    def _filled(self, size: int, step: int, place: tuple[int, int]) -> Filling:
+        why = why_no_step(step, size)
+        if why is not None:
+            raise QueryError(why, self.sql, *place)
+        window = Filling(range=size, step=step)
+        put(window, *place)
+        return window
 
     def _session(self, gap: int, place: tuple[int, int]) -> Sessions:
         if gap <= 0:
@@ -219,7 +237,7 @@ class WindowFunctionParser(ClauseParser):
 
     def _refused(self, message: str, node: exp.Expr) -> QueryError:
         return QueryError(
-            message, self.sql, *(place_of(node) if isinstance(node, Window | Sessions) else name_place(node))
+            message, self.sql, *(place_of(node) if isinstance(node, Window | Sessions | Filling) else name_place(node))
         )
 
 

@@ -16,6 +16,7 @@ from slackwater.core.window_graph import Matrix, WindowGraph
 from slackwater.expressions.render import render
 from slackwater.language.bound import (
     RESULT_TIME,
+    FillingWindow,
     JoinQuery,
     LandmarkWindow,
     RateWindow,
@@ -110,6 +111,8 @@ def _window_of(stream: StreamRef) -> str:
         return f"the last n tuples, where n follows the rate: {format_duration(window.interval)}{clock}"
     if isinstance(window, LandmarkWindow):
         return f"from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
+    if isinstance(window, FillingWindow):
+        return f"{format_duration(window.range)}, answering every {format_duration(window.step)}"
     if isinstance(window, SessionWindow):
         most = "" if window.most is None else f", and at most {format_duration(window.most)}"
         return f"as long as tuples are at most {format_duration(window.gap)} apart{most}"
@@ -126,6 +129,8 @@ def _window_attributes(stream: StreamRef) -> dict[str, Any]:
     if isinstance(window, LandmarkWindow):
         end = None if window.end is None else render(window.end)
         return {"from": render(window.start), "to": end, "slide_us": window.slide}
+    if isinstance(window, FillingWindow):
+        return {"range_us": window.range, "step_us": window.step}
     if isinstance(window, SessionWindow):
         return {"gap_us": window.gap, "most_us": window.most}
     return {} if stream.range is None else {"range_us": stream.range, "slide_us": stream.slide}

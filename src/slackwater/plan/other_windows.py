@@ -6,6 +6,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import (
+    FillingWindow,
     JoinQuery,
     LandmarkWindow,
     RateWindow,
@@ -16,6 +17,7 @@ from slackwater.language.bound import (
 )
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.count_windows import NEVER, LandmarkAggregate, RowAggregate
+from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.count_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.join.operator import WindowJoin
@@ -41,6 +43,8 @@ def aggregate_over(
     if isinstance(window, LandmarkWindow):
         start, end = (*truths, NEVER)[:2]
         return LandmarkAggregate(0, None, keys, aggregates, rows, start=start, end=end, every=window.slide or 0)
+    if isinstance(window, FillingWindow):
+        return FillingAggregate(window.range, window.step, keys, aggregates, rows)
     if isinstance(window, SessionWindow):
         return SessionAggregate(window.gap, None, keys, aggregates, rows, most=window.most)
     assert stream.range is not None, "binding an aggregate without a window"

@@ -21,7 +21,15 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
 from slackwater.language.asof import AsOfQuery
-from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.bound import (
+    AggregateQuery,
+    BoundQuery,
+    FillingWindow,
+    InstantQuery,
+    JoinQuery,
+    is_chain,
+    raw_streams,
+)
 from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.absence import judge_absence
 from slackwater.verify.aggregate import judge_aggregate, read_by
@@ -154,7 +162,8 @@ def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:
 
 
 def _judge_windows(trial: Trial[AggregateQuery]) -> Verdict:
-    return (judge_aggregate if trial.query.stream.window is None else judge_row_aggregate)(trial)
+    of_time = trial.query.stream.window is None or isinstance(trial.query.stream.window, FillingWindow)
+    return (judge_aggregate if of_time else judge_row_aggregate)(trial)
 
 
 def _judge_joined(trial: Trial[JoinQuery]) -> Verdict:

@@ -20,7 +20,7 @@ from typing import Any
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import Aggregate, AggregateQuery
+from slackwater.language.bound import Aggregate, AggregateQuery, FillingWindow, StreamRef
 
 _UNIT = "2.220446049250313e-16::DOUBLE"
 _SMALL, _LARGE = f"{2.0**-600!r}::DOUBLE", f"{2.0**600!r}::DOUBLE"
@@ -43,23 +43,32 @@ def make_truth(
 
     `keys` and `arguments` are the SQL of each GROUP BY key and of what each aggregate reads.
     """
-    size = query.stream.range
-    if size is None:
-        raise UsageError(f"stream {query.stream.alias} has no window to aggregate over")
-    slide = query.stream.slide or size
     groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
     values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
-    starts = f"range(sw_floor(ts_0, {slide}) - {(size - 1) // slide * slide}, sw_floor(ts_0, {slide}) + 1, {slide})"
-    rows = (
-        f"SELECT *, window_start + {size} AS window_end FROM"
-        f" (SELECT ts_0, met_0, unnest({starts}) AS window_start{groups}{values} FROM {source})"
-        f" WHERE ts_0 < window_start + {size}"
-    )
+    rows = _rows_in_windows(query.stream, f"ts_0, met_0{groups}{values}", source)
     columns = "".join(_columns(n, aggregate) for n, aggregate in enumerate(query.aggregates))
     names = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))])
     connection.execute(
         f"CREATE TABLE {table} AS SELECT {names}, count(*) FILTER (met_0 < window_end) AS present{columns}"
         f" FROM ({rows}) GROUP BY {names}"
+    )
+
+
+def _rows_in_windows(stream: StreamRef, columns: str, source: str) -> str:
+    """A SELECT of rows, once for each window that they are in, with window_start and window_end."""
+    if isinstance(stream.window, FillingWindow):
+        whole, step = stream.window.range, stream.window.step
+        start = f"sw_floor(ts_0, {whole})"
+        ends = f"range(sw_floor(ts_0, {step}) + {step}, {start} + {whole} + 1, {step})"
+        return f"SELECT {columns}, {start} AS window_start, unnest({ends}) AS window_end FROM {source}"
+    size = stream.range
+    if size is None:
+        raise UsageError(f"stream {stream.alias} has no window to aggregate over")
+    slide = stream.slide or size
+    starts = f"range(sw_floor(ts_0, {slide}) - {(size - 1) // slide * slide}, sw_floor(ts_0, {slide}) + 1, {slide})"
+    return (
+        f"SELECT *, window_start + {size} AS window_end FROM"
+        f" (SELECT {columns}, unnest({starts}) AS window_start FROM {source}) WHERE ts_0 < window_start + {size}"
     )
 
 

@@ -151,6 +151,11 @@ class WindowAggregate(OperatorSpec):
         size, step = format_duration(self.range), format_duration(self.slide or self.range)
         return f"window {size}, {moving(size, step)}"
 
+    def bounds(self, window: Words) -> tuple[Words, Words]:
+        """Start and end of windows with these numbers."""
+        start = window * self.grid.slide
+        return start, start + self.range
+
     def kept_as(self, one: AggregateSpec) -> str:
         """What is kept of one of its aggregates, in words."""
         return one.algebra.slides_by
@@ -197,11 +202,11 @@ class _Answering(Operator):
         layout: Layout, state: Words, near: Floats,
     ) -> Output:  # fmt: skip
         """Lines of windows with these numbers and keys; `values` of these aggregates were made of `state`."""
-        spec, start = self.spec, window * self.spec.grid.slide
+        start, end = self.spec.bounds(window)
         if self._answers is not None:
             self._answers.note(window.copy(), keys.copy(), summaries(aggregates, layout, state, values, near))
         # Views would keep whole buffers alive for as long as the results are.
-        columns = (start, start + spec.range, *(key.copy() for key in keys.T), *values)
+        columns = (start, end, *(key.copy() for key in keys.T), *values)
         if self._scaling is not None:
             columns += tuple(with_estimates(aggregates, layout, state, values, self._scaling, by >= self._last))
         return Output(columns[1], columns, by, None, len(window), at_watermark=True)

@@ -7,6 +7,9 @@ however many windows overlap. Windows `[k * slide, k * slide + range)` are align
 Where the slide does not divide the range, each slide is cut in two at `range mod slide`, never finer: the cost does
 not depend on a common divisor.
 
+A window that is filled in steps answers after each of them: window k, which ends with step k, begins at the multiple of
+`range` before it, and its panes are the steps since then.
+
 References: S. Krishnamurthy, C. Wu, M. Franklin: On-the-fly sharing for streamed aggregation, SIGMOD 2006 (paired
 windows).
 """
@@ -34,12 +37,24 @@ class Panes(NamedTuple):
     """range mod slide: where each slide is cut; 0 for not at all."""
     whole: int
     """range // slide."""
+    steps: int = 0
+    """In how many steps a window is filled; 0: windows slide."""
 
 
 def panes(range_: int, slide: int | None) -> Panes:
     """The grid for a window size and step; without a step the windows tumble."""
     step = slide or range_
     return Panes(range_, step, range_ % step, range_ // step)
+
+
+def filling(range_: int, step: int) -> Panes:
+    """The grid for windows that are filled in steps, of which the size is a multiple.
+
+    >>> grid = filling(range_=12, step=4)
+    >>> [(first_pane(grid, k), last_pane(grid, k), window_end(grid, k)) for k in (-1, 0, 1, 2, 3)]
+    [(-3, -1, 0), (0, 0, 4), (0, 1, 8), (0, 2, 12), (3, 3, 16)]
+    """
+    return Panes(range_, step, 0, range_ // step, range_ // step)
 
 
 @in_place
@@ -54,30 +69,40 @@ def pane_of(grid: Panes, ts: int) -> int:
 @in_place
 def first_pane(grid: Panes, k: int) -> int:
     """The oldest pane of window k."""
+    if grid.steps > 0:
+        return k // grid.steps * grid.steps
     return k if grid.rest == 0 else 2 * k
 
 
 @in_place
 def last_pane(grid: Panes, k: int) -> int:
     """The newest pane of window k."""
+    if grid.steps > 0:
+        return k
     return k + grid.whole - 1 if grid.rest == 0 else 2 * (k + grid.whole)
 
 
 @in_place
 def window_end(grid: Panes, k: int) -> int:
     """The event time at which window k is complete."""
+    if grid.steps > 0:
+        return (k + 1) * grid.slide
     return k * grid.slide + grid.range
 
 
 @in_place
 def first_open(grid: Panes, watermark: int) -> int:
     """The oldest window that ends after the watermark."""
+    if grid.steps > 0:
+        return watermark // grid.slide
     return (watermark - grid.range) // grid.slide + 1
 
 
 @inner
 def first_window_with(grid: Panes, pane: int) -> int:
     """The oldest window that contains a pane, or any window after it if none does."""
+    if grid.steps > 0:
+        return pane
     if grid.rest == 0:
         return pane - grid.whole + 1
     return (pane + 1) // 2 - grid.whole

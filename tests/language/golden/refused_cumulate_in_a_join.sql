@@ -1,0 +1,1 @@
+SELECT a.v FROM a [1 HOUR CUMULATE 1 MINUTE], b [RANGE 1 s] WHERE a.key = b.key
