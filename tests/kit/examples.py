@@ -353,6 +353,7 @@ OPERATORS: tuple[Example, ...] = (
     *_landmarks(),
     *_changing(),
     *_sessions(),
+    *_filling(),
     Example(
         "a sliding sum, as it ends", RelationToStream(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))
     ),
@@ -365,7 +366,6 @@ def _graphs_of_operators() -> Iterator[Example]:
     """Queries of several operators: what a node makes is read by the next."""
     pair = replace(_join((5, 5), Equality(0, K, 1, K)), emit=((0, K), (1, L)))
     k, n = Column(0, "k", Kind.INT), Column(0, "n", Kind.INT)
-    *_filling(),
     made_by_pair = (Carried("k", K, 0), Carried("n", L, 1))
     as_they_are = Projection(((0, "k"), (1, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
     yield Example(

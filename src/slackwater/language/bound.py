@@ -55,7 +55,6 @@ class RateWindow:
 
 
 @dataclass(frozen=True)
-@dataclass(frozen=True)
 class FillingWindow:
     """A tumbling window that answers every `step` until it is full, with all tuples since its start."""
 
@@ -63,6 +62,7 @@ class FillingWindow:
     step: int
 
 
+@dataclass(frozen=True)
 class SessionWindow:
     """As long as neighbours are at most `gap` apart, and no longer than `most`; None: however long."""
 
