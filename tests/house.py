@@ -18,7 +18,7 @@ BUDGETS = {
     "expressions": 4_050,  # all that is said of aggregates, for everybody who asks
     "figures": 350,
     # Of language: joins that keep what has no partner.
-    "language": 7_120,  # sessions; as-of joins; windows that conditions say; windows, watermarks as Spark and Flink have them
+    "language": 7_120,  # sessions; as-of joins; windows from conditions; what Spark and Flink write
     "observe": 2_800,  # corrections, and the quality with them
     # Of operators: joins that keep what has no partner, and what they lose.
     "operators": 19_060,  # specs describe themselves, which came from plan; checkpoints of arrays cut them into blocks
