@@ -53,7 +53,8 @@ ALONE = {
         sum(if(ok, n, 0)) AS g, sum(nvl(n, 100)) AS h, count(ifnull(n, 3)) AS k
         FROM i GROUP BY window(ts, '30 seconds')""",
     "windows of windows": """SELECT window(window, '1 minute') AS window, sum(n) AS n FROM
-        (SELECT window, count(*) AS n FROM i GROUP BY window(ts, '20 seconds')) w GROUP BY window(window, '1 minute')""",
+        (SELECT window, count(*) AS n FROM i GROUP BY window(ts, '20 seconds')) w
+        GROUP BY window(window, '1 minute')""",
     "windows read from a query": """SELECT ad, window.start AS start, window.end AS ending, n FROM
         (SELECT ad, window, count(*) AS n FROM i GROUP BY ad, window(ts, '1 minute')) w WHERE n > 1""",
 }

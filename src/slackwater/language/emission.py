@@ -100,7 +100,10 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
         if isinstance(one, JoinQuery) and one.options.ordering in (FILTER, ADAPTIVE):
             return f"WITH CORRECTIONS does not go with option ordering = '{one.options.ordering}'; leave it out"
         if one is not query and isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER:
-            return f"WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back; {_LEAVE_OUT}"
+            return (
+                "WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back;"
+                f" {_LEAVE_OUT}"
+            )
         if one is not query and not isinstance(one, JoinQuery | UnionQuery):
             return (
                 "WITH CORRECTIONS is not offered where a query reads rows that may change again, as those of an"

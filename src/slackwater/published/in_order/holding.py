@@ -17,8 +17,8 @@ from slackwater.core.results import FILTER, OrderingSeen
 from slackwater.core.state import StateUpdate, state_update
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
-from slackwater.operators.join.unordered_join import UnorderedJoin
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.unordered_join import UnorderedJoin
 from slackwater.operators.output import Output
 from slackwater.operators.stages import DirectStage, Stages
 from slackwater.operators.state_size import RESULTS, WindowContents
