@@ -130,13 +130,16 @@ def _changing() -> Iterator[Example]:
     wanted = _having("", 9, 3, (K,), AggregateSpec("COUNT"), AggregateSpec("MEDIAN", V, Kind.FLOAT)).spec
     yield Example("wanted groups, corrected", Changing(wanted, correctable=6))
     yield Example("wanted groups, early", Changing(wanted, every=4))
+    chosen = AggregateSpec("MAX_BY", L, Kind.TEXT, by=V, float_by=True), AggregateSpec("MIN_BY", V, Kind.FLOAT, by=L)
+    yield Example("chosen values, corrected", Changing(WindowAggregate(9, 3, (K,), chosen, ROWS), correctable=8))
     some = WindowAggregate(12, 4, (K,), counts, ROWS)
     yield Example("sums, early and corrected", Changing(some, correctable=9, error=0.3))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
     functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "VAR", "STDDEV", "MEDIAN", "COUNT_DISTINCT")
-    return (*(AggregateSpec(f, row, kind) for f in functions), AggregateSpec("QUANTILE", row, kind, 0.9))
+    chosen = AggregateSpec("MAX_BY", row, kind, by=V, float_by=True), AggregateSpec("MIN_BY", row, kind, by=L)
+    return (*(AggregateSpec(f, row, kind) for f in functions), *chosen, AggregateSpec("QUANTILE", row, kind, 0.9))
 
 
 def _exact(row: int) -> tuple[AggregateSpec, ...]:
@@ -337,6 +340,15 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
     _aggregate(
         "first and last", 8, 2, (K,), AggregateSpec("FIRST", L, Kind.TEXT), AggregateSpec("LAST", V, Kind.FLOAT)
+    ),
+    _aggregate(
+        "chosen by others",
+        8,
+        2,
+        (K,),
+        AggregateSpec("MIN_BY", L, Kind.TEXT, by=V, float_by=True),
+        AggregateSpec("MAX_BY", V, Kind.FLOAT, by=L),
+        AggregateSpec("MAX_BY", L, by=V, float_by=True),
     ),
     _having("wanted groups", 6, 2, (K,), AggregateSpec("COUNT"), AggregateSpec("SUM", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),

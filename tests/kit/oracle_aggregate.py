@@ -87,6 +87,8 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
         return len({"NaN" if _is_nan(value) else value for value in present})
     if not present:
         return None
+    if spec.function in ("MIN_BY", "MAX_BY"):
+        return _chosen_by(spec, members)
     if spec.function in ("FIRST", "LAST"):
         # Of one event time the least value is the first, and the greatest the last.
         chosen = min if spec.function == "FIRST" else max
@@ -98,6 +100,19 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
     if spec.function == "AVG" and spec.kind is Kind.DECIMAL:
         return _decimal_average(present)
     return _FUNCTIONS[spec.function](present)
+
+
+def _chosen_by(spec: AggregateSpec, members: list[Tuple]) -> Value:
+    """The value of the row with the least or the greatest of another, without nulls; among equals as FIRST and LAST."""
+    by_kind = Kind.FLOAT if spec.float_by else Kind.INT
+    pairs = [(decode(e.words[spec.by], by_kind), decode(e.words[spec.row], spec.kind)) for e in members]
+    present = [(by, value) for by, value in pairs if by is not None and value is not None]
+    if not present:
+        return None
+    end = 0 if spec.function == "MIN_BY" else -1
+    chosen = _ordered([by for by, _ in present])[end]
+    equal = [value for by, value in present if by == chosen or (_is_nan(by) and _is_nan(chosen))]
+    return _ordered(equal)[end]
 
 
 def _is_nan(value: Any) -> bool:
@@ -180,5 +195,6 @@ def result_kind(spec: AggregateSpec) -> Kind:
     """The kind of an aggregate's result."""
     if spec.function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
-    keeping = ("SUM", "MIN", "MAX", "FIRST", "LAST", *(("AVG",) if spec.kind is Kind.DECIMAL else ()))
+    chosen = ("MIN", "MAX", "FIRST", "LAST", "MIN_BY", "MAX_BY")
+    keeping = ("SUM", *chosen, *(("AVG",) if spec.kind is Kind.DECIMAL else ()))
     return spec.kind if spec.function in keeping else Kind.FLOAT

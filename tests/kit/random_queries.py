@@ -41,7 +41,7 @@ _FILTERS = ("{s}.k > 0", "{s}.x < 0.7", "{s}.name <> 'q'", "{s}.k IS NOT NULL")
 _ITEMS = ("{s}.k", "{s}.x * 2", "{s}.name", "{s}.k + 1", "{s}.ts")
 _AGGREGATES = (
     "COUNT(*)", "COUNT(x)", "SUM(k)", "SUM(x)", "AVG(k)", "MIN(x)", "MAX(name)", "MEDIAN(k)", "COUNT(DISTINCT name)",
-    "FIRST(k)", "LAST(name)", "STDDEV(k)", "SUM(k) + COUNT(*)",
+    "FIRST(k)", "LAST(name)", "MAX_BY(name, x)", "MIN_BY(x, k)", "STDDEV(k)", "SUM(k) + COUNT(*)",
 )  # fmt: skip
 
 

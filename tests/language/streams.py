@@ -115,7 +115,7 @@ def _query(query: BoundQuery) -> list[str]:
     else:
         lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]
         for call in query.aggregates:
-            inside = [] if call.argument is None else [_expr(call.argument)]
+            inside = [_expr(read) for read in call.reads]
             inside += [] if call.parameter is None else [str(call.parameter)]
             lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
         lines += [f"computed {one.name} = {_expr(one.expr)} {one.expr.kind.value}" for one in query.computed]

@@ -98,6 +98,14 @@ QUERIES = {
     "extremes of the last texts": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [ROWS 4 SLIDE 3] GROUP BY k",
     "first and last": "SELECT k, FIRST(x) AS f, LAST(x) AS l, LAST(name) AS n FROM a [1 SEC SLIDE 250 MS] GROUP BY k",
     "first and last of the last": "SELECT FIRST(name) AS f, LAST(x) AS l, FIRST(k) AS k FROM a [ROWS 4 SLIDE 3]",
+    "chosen by others": """SELECT k, MAX_BY(name, x) AS of_high, arg_min(x, k + 1) AS of_low, any_value(x) AS v,
+        MIN_BY(ts, x) FILTER (WHERE k > 0) AS seen FROM a [1 SEC SLIDE 250 MS] GROUP BY k""",
+    "chosen of the last": """SELECT name, MAX_BY(k, x) AS of_high, MIN_BY(name, ts) AS old FROM a [ROWS 4 SLIDE 3]
+        GROUP BY name""",
+    "chosen of sessions": """SELECT k, MAX_BY(name, x) AS of_high, MIN_BY(x, ts) AS old FROM a [SESSION 150 MS]
+        GROUP BY k""",
+    "chosen of pairs": """SELECT a.k AS k, MAX_BY(a.name, b.x + a.x) AS of_high FROM a [300 MS], b [300 MS]
+        WHERE a.k = b.k GROUP BY a.k""",
     "extremes between landmarks": """SELECT k, MIN(name) AS low, MAX(name) AS high
         FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY k""",
 }

@@ -33,6 +33,11 @@ QUERIES = {
     "all_pairs": "SELECT a.v, b.w FROM a [1 SECOND], b [2 SECONDS] WHERE a.k = b.k AND b.v < 50 WITH COMPLETE",
     "self": "SELECT x.v, y.v AS u FROM a AS x [1 SECOND], a AS y [1 SECOND]"
     " WHERE x.k = y.k AND x.w < y.w WITH DELAY 1 SECOND",
+    "chosen": "SELECT k, MAX_BY(w, v) AS m, MIN_BY(v, w) AS l FROM a [2 SECONDS] GROUP BY k WITH DELAY 300 MS",
+    "chosen_by_time": "SELECT k, MAX_BY(w, ts) AS m, MIN_BY(v, ts) AS l FROM a [2 SECONDS] GROUP BY k"
+    " WITH DELAY 300 MS",
+    "chosen_too": "SELECT k, MAX_BY(w, v) AS m, MIN_BY(v, w) AS l FROM a [3 SECONDS SLIDE 1 SECOND] GROUP BY k"
+    " WITH COMPLETE",
     "filtered": "SELECT v, w FROM a WHERE w > 40 WITH DELAY 200 MS",
     "texts": "SELECT t, COUNT(*) AS n FROM b [2 SECONDS] WHERE t <> 'x' GROUP BY t WITH DELAY 100 MS",
     "three": "SELECT a.v, b.v AS u, c.v AS w FROM a [1 SECOND], b [1 SECOND], c [1 SECOND]"

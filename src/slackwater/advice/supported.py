@@ -44,6 +44,6 @@ def _why_not(query: BoundQuery) -> str | None:
     for one in query.aggregates:
         if FUNCTIONS[one.function].keeps_values:
             return f"{one.function} keeps all values of a window"
-        if FUNCTIONS[one.function].by_time:
+        if FUNCTIONS[one.function].chooses:
             return f"what a missing tuple does to {one.function} has no bound"
     return None

@@ -48,8 +48,14 @@ class AggregateFunction:
     keeps_values: bool = False
     """Whether all values of a window are kept, not a few words."""
     by_time: bool = False
-    """Whether event times choose among its values. A row of a relation has none, and what a tuple that is missing does
-    to such a choice has no bound."""
+    """Whether event times choose among its values. A row of a relation has none."""
+    by_second: bool = False
+    """Whether a second argument, a number or a timestamp, chooses among its values."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether something else chooses among its values. What a tuple that is missing does to that has no bound."""
+        return self.by_time or self.by_second
 
     def kind_of(self, argument: Kind) -> Kind:
         """The kind of its results over arguments of a kind that it takes.
@@ -70,8 +76,10 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg", "mean")),
     "MIN": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("min",)),
     "MAX": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("max",)),
-    "FIRST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("first",), by_time=True),
+    "FIRST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("first", "any_value"), by_time=True),
     "LAST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("last",), by_time=True),
+    "MAX_BY": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("max_by", "arg_max"), by_second=True),
+    "MIN_BY": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("min_by", "arg_min"), by_second=True),
     "VAR": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("var", "variance", "var_samp")),
     "STDDEV": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("stddev", "stddev_samp")),
     "MEDIAN": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("median",), keeps_values=True),

@@ -214,7 +214,7 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         )
     elif isinstance(bound, AggregateQuery) and isinstance(quality, RelativeError):
         message = why_no_error(bound)
-        chosen = next((one for one in bound.aggregates if FUNCTIONS[one.function].by_time), None)
+        chosen = next((one for one in bound.aggregates if FUNCTIONS[one.function].chooses), None)
         if chosen is not None:
             message = (
                 f"a tuple that is missing may put any other value in the place of {chosen.name}, so its error has no"
@@ -357,7 +357,7 @@ def _lifted(query: AggregateQuery, join: JoinQuery, size: int, slide: int | None
     tumbles. What comes out says the same as the sub-query written out would.
     """
     exprs = [key.expr for key in query.keys]
-    exprs += [call.argument for call in query.aggregates if call.argument is not None]
+    exprs += [read for call in query.aggregates for read in call.reads]
     names: dict[Column, str] = {}
     for node in (node for expr in exprs for node in walk(expr)):
         if isinstance(node, Column) and node not in names:
@@ -370,10 +370,7 @@ def _lifted(query: AggregateQuery, join: JoinQuery, size: int, slide: int | None
         query,
         stream=StreamRef(alias, "", result_schema(inner), size, slide, query=inner),
         keys=tuple(replace(key, expr=_renamed(key.expr, names)) for key in query.keys),
-        aggregates=tuple(
-            call if call.argument is None else replace(call, argument=_renamed(call.argument, names))
-            for call in query.aggregates
-        ),
+        aggregates=tuple(call.over(lambda expr: _renamed(expr, names)) for call in query.aggregates),
     )
 
 

@@ -7,7 +7,8 @@ References: 004 §2.1.2, §6.2 (queries over instantaneous windows).
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass
+from collections.abc import Callable
+from dataclasses import Field, dataclass, replace
 from typing import Any, ClassVar
 
 from slackwater.core.emitting import ONCE, Emit
@@ -112,10 +113,22 @@ class Aggregate:
 
     name: str
     function: str
-    """COUNT, SUM, AVG, MIN, MAX, VAR, STDDEV, MEDIAN, QUANTILE or COUNT_DISTINCT."""
+    """One of `expressions.aggregates.FUNCTIONS`."""
     argument: Expr | None
     parameter: float | None
     kind: Kind
+    by: Expr | None = None
+    """What MAX_BY and MIN_BY choose the argument by."""
+
+    @property
+    def reads(self) -> tuple[Expr, ...]:
+        """All that it reads of a tuple."""
+        return tuple(expr for expr in (self.argument, self.by) if expr is not None)
+
+    def over(self, renamed: Callable[[Expr], Expr]) -> Aggregate:
+        """The same call over other expressions."""
+        argument, by = (None if expr is None else renamed(expr) for expr in (self.argument, self.by))
+        return replace(self, argument=argument, by=by)
 
 
 class RowsQuery:

@@ -64,6 +64,11 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
         if len(arguments) != 2:
             raise scope.fail(f"{name_written} takes a value and a share, as in {name_written}(v, 0.9)", node)
         parameter = _share(arguments.pop(), scope)
+    by = None
+    if FUNCTIONS[function].by_second:
+        if len(arguments) != 2:
+            raise scope.fail(f"{name_written} takes two values, as in {name_written}(name, price)", node)
+        by = _chosen_by(name_written, arguments.pop(), scope)
     if len(arguments) != 1:
         wanted = "* or one value" if name_written == "COUNT" else "one value"
         raise scope.fail(f"{name_written} takes {wanted}", node)
@@ -81,7 +86,16 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
     kind = _kind(function, bound, argument, scope)
     if bound.kind is Kind.DECIMAL and FUNCTIONS[function].gives is Gives.FLOAT:
         bound = typed_call("to_float", (bound,))
-    return Aggregate(name, function, bound if condition is None else _where(condition, bound), parameter, kind)
+    return Aggregate(name, function, bound if condition is None else _where(condition, bound), parameter, kind, by)
+
+
+def _chosen_by(function: str, node: exp.Expr, scope: Scope) -> Expr:
+    """The second argument of MAX_BY and MIN_BY."""
+    bound = Scalars(scope, "another aggregate").bind(node)
+    if not (bound.kind.numeric or bound.kind is Kind.TIME):
+        found = bound.kind.value
+        raise scope.fail(f"{function} chooses by a number or a timestamp, and {scope.written(node)} is a {found}", node)
+    return bound
 
 
 def _where(condition: Expr, value: Expr) -> Expr:

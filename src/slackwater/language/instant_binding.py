@@ -300,6 +300,9 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
         if FUNCTIONS[call.function].by_time:
             message = f"{call.function} goes by event time, and rows of an instant have none; write MIN or MAX"
             raise refused(query.items[0], message)
+        if FUNCTIONS[call.function].by_second:
+            message = f"{call.function} is not offered over windows that slide together; write MIN or MAX"
+            raise refused(query.items[0], message)
     calls = tuple(
         AggregateCall(
             call.function, None if call.argument is None else found.over(call.argument), call.parameter,

@@ -244,7 +244,10 @@ def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -
             specs.append(AggregateSpec(call.function))
         else:
             row = layout.value(call.argument, "argument")
-            specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
+            spec = AggregateSpec(call.function, row, call.argument.kind, call.parameter)
+            if call.by is not None:
+                spec = replace(spec, by=layout.value(call.by, "argument"), float_by=call.by.kind is Kind.FLOAT)
+            specs.append(spec)
     truths = tuple(layout.value(landmark, "landmark") for landmark in landmarks_of(query.stream))
     one = layout.finish(query.options.clock_by)
     operator = aggregate_over(query.stream, keys, tuple(specs), one.rows, truths)

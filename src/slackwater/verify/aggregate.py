@@ -12,16 +12,17 @@ allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.core.quality import asks_estimates
 from slackwater.core.schema import Kind
+from slackwater.expressions.tree import Expr
 from slackwater.language.bound import Aggregate, AggregateQuery
 from slackwater.language.estimates import estimate_columns
-from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.aggregate_truth import make_truth, read_sql
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import as_produced
 from slackwater.verify.produced import Stored, store
@@ -57,10 +58,12 @@ def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Ren
     """The SQL of each GROUP BY key, and of what each aggregate reads, where results came in these types."""
     schemas = [query.stream.schema]
     keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
-    arguments = [
-        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
-        for a in query.aggregates
-    ]
+
+    def rendered(aggregate: Aggregate) -> Callable[[Expr], str]:
+        produced = types.get(aggregate.name, pa.null())
+        return lambda expr: as_produced(expr, schemas, produced, render)
+
+    arguments = [read_sql(one, rendered(one)) for one in query.aggregates]
     return keys, arguments
 
 

@@ -14,7 +14,7 @@ is what it is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from slackwater.core.errors import UsageError
@@ -27,7 +27,7 @@ _SMALL, _LARGE = f"{2.0**-600!r}::DOUBLE", f"{2.0**600!r}::DOUBLE"
 _SUMS = {"SUM": "sum", "AVG": "avg"}
 _SPREADS = {"VAR": "var_samp", "STDDEV": "stddev_samp"}
 _EXTREMES = {"MIN": "min", "MAX": "max"}
-_BY_TIME = {"FIRST": ("first", ""), "LAST": ("first", " DESC")}
+_CHOSEN = {"FIRST": "", "LAST": " DESC", "MIN_BY": "", "MAX_BY": " DESC"}
 
 
 def make_truth(
@@ -72,6 +72,15 @@ def _rows_in_windows(stream: StreamRef, columns: str, source: str) -> str:
     )
 
 
+def read_sql(aggregate: Aggregate, render: Callable[[Expr], str]) -> str:
+    """The SQL of what an aggregate reads of a row: its argument, with what it is chosen by."""
+    if aggregate.argument is None:
+        return "1"
+    if aggregate.by is None:
+        return render(aggregate.argument)
+    return f"struct_pack(chosen := {render(aggregate.argument)}, chosen_by := {render(aggregate.by)})"
+
+
 def _columns(number: int, aggregate: Aggregate) -> str:
     text = ""
     for value, rounding, which in (("t", "a", ""), ("e", "b", " FILTER (met_0 < window_end)")):
@@ -91,11 +100,14 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"count(DISTINCT {x}){which}"
     if function in _EXTREMES:
         return f"{_EXTREMES[function]}({x}){which}"
-    if function in _BY_TIME:
-        # Of one event time the least value is the first, and the greatest the last.
-        chosen, direction = _BY_TIME[function]
-        present = f"{which[:-1]} AND {x} IS NOT NULL)" if which else f" FILTER ({x} IS NOT NULL)"
-        return f"{chosen}({x} ORDER BY ts_0{direction}, {x}{direction}){present}"
+    if function in _CHOSEN:
+        # Of equals the least value is the first, and the greatest the last.
+        by, value, direction = "ts_0", x, _CHOSEN[function]
+        if aggregate.by is not None:
+            by, value = f"{x}.chosen_by", f"{x}.chosen"
+        there = f"{by} IS NOT NULL AND {value} IS NOT NULL"
+        present = f"{which[:-1]} AND {there})" if which else f" FILTER ({there})"
+        return f"first({value} ORDER BY {by}{direction}, {value}{direction}){present}"
     if function == "AVG" and argument.kind is Kind.DECIMAL:
         # Four digits more, halves away from zero.
         total, count = f"sum({x}){which}", f"nullif(count({x}){which}, 0)"
@@ -129,7 +141,7 @@ def _sum(function: str, argument: Expr, x: str, which: str) -> str:
 def rounding_of(aggregate: Aggregate, x: str, which: str) -> str:
     """The error, beyond a share of the value, that rounding alone may cause."""
     function, argument = aggregate.function, aggregate.argument
-    if argument is None or not argument.kind.numeric:
+    if argument is None or not argument.kind.numeric or aggregate.by is not None:
         return "CAST(0 AS DOUBLE)"
     count = f"count({x}){which}"
     if function == "SUM" and argument.kind is Kind.FLOAT:

@@ -34,7 +34,7 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
-from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.aggregate_truth import make_truth, read_sql
 from slackwater.verify.groups import GroupRenderer, is_wanted
 from slackwater.verify.inputs import JudgedInput, load
 from slackwater.verify.join_truth import Enumeration
@@ -53,7 +53,7 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
         if isinstance(window, LandmarkWindow):
             found += [expr for expr in (window.start, window.end) if expr is not None]
         found += [key.expr for key in query.keys]
-        return found + [call.argument for call in query.aggregates if call.argument is not None]
+        return found + [read for call in query.aggregates for read in call.reads]
     if not isinstance(query, RowsQuery):
         return found
     conditions: tuple[Expr, ...] = (*query.conditions, *query.kept) if isinstance(query, JoinQuery) else ()
@@ -151,7 +151,7 @@ class Levels:
         render = Renderer([query.stream.schema])
         (source,) = self._sources(query, variant, read, render)
         keys = [render.value(key.expr) for key in query.keys]
-        arguments = ["1" if a.argument is None else render.value(a.argument) for a in query.aggregates]
+        arguments = [read_sql(a, render.value) for a in query.aggregates]
         table = self._name()
         make_truth(self._connection, query, keys, arguments, source, table)
         return table

@@ -6,8 +6,9 @@ back what it combined: quantiles and distinct counts keep all values, count one 
 out when it leaves (see `holistic_values`). Counts and integer sums could be taken back as well, but float sums could
 not without losing digits, and two stacks cost the same; so they stay with the others.
 
-The first and the last value of a window go by event time. Of values of one event time the least is the first and the
-greatest the last, so that they do not depend on the order of arrival, nor on shards.
+FIRST and MIN_BY choose the value whose row has the least of something, LAST and MAX_BY the greatest: its event time, or
+what the query names. Among equals the least is the first and the greatest the last, so that nothing depends on the
+order of arrival, nor on shards.
 
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
 bits, and moments are as in `spread`.
@@ -75,10 +76,11 @@ class Component:
     op: Op
     row: int
     float_argument: bool
-    time: int = TS
-    """The row of the event time, by which the first and the last value are chosen."""
+    by: int = TS
+    """The row by which the first and the last value are chosen."""
+    float_by: bool = False
     tie: Op | None = None
-    """Which of several values of one event time is the first or the last: the least or the greatest."""
+    """Which of several values that are equal in it is the first or the last: the least or the greatest."""
 
     @property
     def width(self) -> int:
@@ -98,8 +100,9 @@ class AggregateSpec:
     row: int = -1
     kind: Kind = Kind.INT
     parameter: float | None = None
-    time: int = TS
-    """The row of the event time."""
+    by: int = TS
+    """The row by which one of the values is chosen: that of the event time, or of a second argument."""
+    float_by: bool = False
 
     @property
     def algebra(self) -> type[Commutative]:
@@ -136,10 +139,10 @@ class AggregateSpec:
                 return (present, Component(least, self.row, is_float))
             case "MAX":
                 return (present, Component(greatest, self.row, is_float))
-            case "FIRST":
-                return (present, Component(Op.FIRST, self.row, is_float, self.time, least))
-            case "LAST":
-                return (present, Component(Op.LAST, self.row, is_float, self.time, greatest))
+            case "FIRST" | "MIN_BY":
+                return (Component(Op.FIRST, self.row, is_float, self.by, self.float_by, least),)
+            case "LAST" | "MAX_BY":
+                return (Component(Op.LAST, self.row, is_float, self.by, self.float_by, greatest),)
             case "VAR" | "STDDEV":
                 return (Component(Op.MOMENTS if is_float else Op.MOMENTS_INT, self.row, is_float),)
             case _:
@@ -185,8 +188,10 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     present = state[:, at[0]]
     if FUNCTIONS[aggregate.function].gives is Gives.ARGUMENT:
         null = NULL_FLOAT if aggregate.kind is Kind.FLOAT else NULL_WORD
-        # The value stands behind what it is chosen by.
-        return np.where(present > 0, state[:, at[1] + aggregate.components[1].width - 1], null)
+        if FUNCTIONS[aggregate.function].chooses:
+            # The value stands behind what it is chosen by.
+            return np.where(present != NULL_WORD, state[:, at[0] + 1], null)
+        return np.where(present > 0, state[:, at[1]], null)
     if aggregate.kind is Kind.FLOAT:
         total, correction = floats[:, at[1]], floats[:, at[1] + 1]
         with np.errstate(invalid="ignore"):

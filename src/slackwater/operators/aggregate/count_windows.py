@@ -69,7 +69,7 @@ class CountWindows(WindowAggregate, ABC):
         def moved(row: int) -> int:
             return self.rows if row == TS else row
 
-        aggregates = tuple(replace(one, row=moved(one.row), time=moved(one.time)) for one in self.aggregates)
+        aggregates = tuple(replace(one, row=moved(one.row), by=moved(one.by)) for one in self.aggregates)
         return WindowAggregate(*self.in_numbers, tuple(map(moved, self.keys)), aggregates, self.rows + 1)
 
 

@@ -26,9 +26,9 @@ FIRST, LAST = int(Op.FIRST), int(Op.LAST)
 LARGEST_WORD = 2**63 - 1
 
 # Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
-# there, whether it is a float, where the table of texts is, which row holds the event time, what decides between values
-# of one event time.
-OP, AT, ROW, NULL, IS_FLOAT, TEXTS, TIME, TIE = range(8)
+# there, whether it is a float, where the table of texts is, which row a value is chosen by, whether that is a float,
+# what decides between values that are equal in it.
+OP, AT, ROW, NULL, IS_FLOAT, TEXTS, BY, FLOAT_BY, TIE = range(9)
 NO_TIE = -1
 
 
@@ -38,11 +38,11 @@ def program_for(layout: Layout, texts: TextTable | None = None) -> Words:
     lines = [
         (
             int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, c.float_argument, table,
-            c.time, NO_TIE if c.tie is None else int(c.tie),
+            c.by, c.float_by, NO_TIE if c.tie is None else int(c.tie),
         )
         for c in layout.components
     ]  # fmt: skip
-    return np.array(lines, np.int64).reshape(len(lines), 8)
+    return np.array(lines, np.int64).reshape(len(lines), 9)
 
 
 @inner
@@ -53,9 +53,9 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
         ints[r, at] = 0
         if op in (SUM_INT, SUM_FLOAT):
             ints[r, at + 1] = 0
-        elif op in (MIN_INT, FIRST):
+        elif op == MIN_INT:
             ints[r, at] = LARGEST_WORD
-        elif op in (MAX_INT, MIN_TEXT, MAX_TEXT, LAST):
+        elif op in (MAX_INT, MIN_TEXT, MAX_TEXT, FIRST, LAST):
             ints[r, at] = NULL_WORD
         elif op == MIN_FLOAT:
             floats[r, at] = np.nan
@@ -96,7 +96,8 @@ def add(
         elif op in (MIN_TEXT, MAX_TEXT):
             ints[r, at] = further(program[c, TEXTS], op, ints[r, at], words[row, i])
         elif op in (FIRST, LAST):
-            choose(program, c, ints, floats, r, at, words[program[c, TIME], i], words[row, i], word_floats[row, i])
+            rank = rank_of(program, c, words, word_floats, i)
+            choose(program, c, ints, floats, r, at, rank, words[row, i], word_floats[row, i])
         else:
             add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
 
@@ -143,14 +144,34 @@ def combine(
 
 
 @inner
+def rank_of(program: Words, c: int, words: Words, word_floats: Floats, i: int) -> int:
+    """A word that is the greater, the better tuple i is to be chosen; NULL_WORD, which is the least, for a null."""
+    word = words[program[c, BY], i]
+    if program[c, FLOAT_BY] == 1:
+        number = word_floats[program[c, BY], i]
+        if word == NULL_FLOAT:
+            word = NULL_WORD
+        elif np.isnan(number):
+            word = LARGEST_WORD
+        elif number == 0:
+            word = 0
+        else:
+            # Words of negative floats fall as these rise.
+            word ^= (word >> 63) & LARGEST_WORD
+    return -word if program[c, OP] == FIRST and word != NULL_WORD else word
+
+
+@inner
 def choose(
-    program: Words, c: int, ints: Words, floats: Floats, r: int, at: int, time: int, word: int, number: float
+    program: Words, c: int, ints: Words, floats: Floats, r: int, at: int, rank: int, word: int, number: float
 ) -> None:
-    """Keep the value of the event time that comes first or last; `number` is the same word as a float."""
+    """Keep the value of the highest rank; `number` is the same word as a float."""
     tie, value = program[c, TIE], at + 1
-    if time != ints[r, at]:
-        if (time < ints[r, at]) == (program[c, OP] == FIRST):
-            ints[r, at], ints[r, value] = time, word
+    if rank != ints[r, at]:
+        if rank > ints[r, at]:
+            ints[r, at], ints[r, value] = rank, word
+    elif rank == NULL_WORD:
+        return
     elif tie == MIN_INT:
         ints[r, value] = min(ints[r, value], word)
     elif tie == MAX_INT:

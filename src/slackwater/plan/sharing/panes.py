@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import gcd
 
+from slackwater.core.batch import TS
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.shared.store import SharedSpec
 from slackwater.operators.query_set.places import PanesPlace, QueryPlace
@@ -55,7 +56,8 @@ def shared_panes(plan: PhysicalPlan, row_of: Callable[[int], int]) -> PanesPlace
     common = InCommon.of(plan)
 
     def moved(aggregate: AggregateSpec) -> AggregateSpec:
-        return replace(aggregate, row=aggregate.row if aggregate.row < 0 else row_of(aggregate.row))
+        row = aggregate.row if aggregate.row < 0 else row_of(aggregate.row)
+        return replace(aggregate, row=row, by=row_of(aggregate.by))
 
     aggregates = tuple(map(moved, spec.aggregates))
     shared = SharedSpec(tuple(map(row_of, spec.keys)), Layout.of(aggregates))
@@ -67,7 +69,7 @@ class InCommon:
     """What the aggregates of one pane store have in common, beside the stream and its clocks."""
 
     groups: list[str]
-    accumulators: list[tuple[int, str, bool]]
+    accumulators: list[tuple[int, str, bool, str]]
     filters: tuple[str, ...]
 
     @classmethod
@@ -75,7 +77,10 @@ class InCommon:
         (one,), spec, named = plan.inputs, plan.operator.as_panes, _names(plan.inputs[0])
         assert spec is not None, "others have no panes"
         parts = spec.layout.components
-        accumulators = [(int(c.op), "" if c.row < 0 else named[c.row], c.float_argument) for c in parts]
+        accumulators = [
+            (int(c.op), "" if c.row < 0 else named[c.row], c.float_argument, "" if c.tie is None else named[c.by])
+            for c in parts
+        ]
         return cls([named[row] for row in spec.keys], accumulators, _filtered_by(one))
 
     @property
@@ -140,7 +145,7 @@ def _what_parts_it(apart: Mapping[str, list[str]]) -> str:
 
 def _names(one: InputPlan) -> dict[int, str]:
     """What stands in each row of a stream, whatever its alias is."""
-    names = {row: f"column {name}" for name, _, row in one.columns}
+    names = {TS: "event time"} | {row: f"column {name}" for name, _, row in one.columns}
     return names | {each.row: f"{each.role} {key_of(each.expr)}" for each in one.computed}
 
 

@@ -1,0 +1,1 @@
+SELECT arg_min(v, key) FROM s [1 s] WITH ERROR 1% CONFIDENCE 95%

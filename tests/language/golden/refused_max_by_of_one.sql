@@ -1,0 +1,1 @@
+SELECT MAX_BY(v) FROM s [1 s]

@@ -1,0 +1,1 @@
+SELECT MAX_BY(v, name) FROM s [1 s]
