@@ -259,7 +259,8 @@ def why_no_recall(query: JoinQuery, quality: Recall) -> str | None:
     if query.kept:
         return (
             "RECALL counts all rows of an outer join, and WHERE leaves some out by what may be null in them. Write"
-            " COMPLETE, NO WAIT or DELAY, or filter where the results are read"
+            " LEFT ANTI JOIN for rows without partner, or COMPLETE, NO WAIT or DELAY, or filter where the"
+            " results are read"
         )
     if quality.precision is not None and query.options.controller not in (None, "steady"):
         return f"controller = '{query.options.controller}' is as published, and knows no PRECISION; leave one out"

@@ -105,7 +105,10 @@ def schema_of(name: str, table: pa.Table, time: str) -> Schema:
         raise QueryError(f"stream {name} has two columns called '{twice}'")
     found = leaves(table.schema)
     if time not in found and time not in names:
-        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(found)}. Name it with --time")
+        raise QueryError(
+            f"stream {name} has no time column '{time}'; it has {', '.join(found)}. Name it with time= or"
+            " --time; a table without times is a static relation, given as sw.lookup(...)"
+        )
     fields = []
     for column, leaf in found.items():
         kind = kind_of(leaf.type)
