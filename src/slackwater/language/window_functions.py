@@ -195,7 +195,7 @@ class WindowFunctionParser(ClauseParser):
         if len(select.streams) > 1:
             why = (
                 f"{name} in GROUP BY is for one stream; make a sub-query of the join, as in FROM (SELECT ...) j"
-                f" GROUP BY {name}(_ts, '5 minutes')"
+                f" GROUP BY {name}(_ts, '5 minutes'); beside a static relation put it in FROM: s [RANGE 5 MINUTES]"
             )
             raise self._refused(why, call)
         (stream,) = select.streams
