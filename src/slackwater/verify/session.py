@@ -71,7 +71,7 @@ def _walk(window: SessionWindow, rows: Iterator[tuple[int, int, int, int]]) -> l
 
     >>> found = _walk(SessionWindow(5), iter([(0, 1, BEFORE_ALL, 7), (2, 9, BEFORE_ALL, 7), (1, 5, 8, 7)]))
     >>> [(one.first, one.last, one.rows) for one in found]
-    [(1, 9, [1, 2, 0])]
+    [(1, 1, [0]), (5, 9, [1, 2])]
     """
     of_key: dict[int, list[_Session]] = {}
     ended: list[_Session] = []

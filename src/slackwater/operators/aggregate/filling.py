@@ -48,6 +48,6 @@ class FillingAggregate(WindowAggregate):
         """The window and how it is filled, in words.
 
         >>> FillingAggregate(60_000_000, 10_000_000, (), (), 2).moves
-        'window 60 s, filled in steps of 10 s'
+        'window 1 min, filled in steps of 10 s'
         """
         return f"window {format_duration(self.range)}, filled in steps of {format_duration(self.grid.slide)}"

@@ -69,7 +69,7 @@ class SessionAggregate(WindowAggregate):
         """The window, in words.
 
         >>> SessionAggregate(2_000_000, None, (), (), 2, most=60_000_000).moves
-        'sessions with gaps of at most 2 s, at most 60 s long'
+        'sessions with gaps of at most 2 s, at most 1 min long'
         """
         length = "" if self.most is None else f", at most {format_duration(self.most)} long"
         return f"sessions with gaps of at most {format_duration(self.range)}{length}"
