@@ -437,7 +437,7 @@ def _bounded(example: Example) -> Example:
     spec = example.spec
     if not isinstance(spec, WindowAggregate) or spec.having is not None:
         return example
-    bounded = tuple(one for one in spec.aggregates if not FUNCTIONS[one.function].by_time)
+    bounded = tuple(one for one in spec.aggregates if not FUNCTIONS[one.function].chooses)
     return replace(example, spec=replace(spec, aggregates=bounded))
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.time import BEFORE_ALL
 
 
 class OrderedTuples(NamedTuple):
@@ -46,9 +47,11 @@ class OrderedTuples(NamedTuple):
 
 
 def late_first(tuples: OrderedTuples, epoch: Words) -> OrderedTuples:
-    """Of every epoch the late tuples before the others, as they would be if these were waited for."""
-    late = tuples.words[TS] < tuples.watermark_at_arrival
-    return tuples.take(np.lexsort((~late, epoch))) if late.any() else tuples
+    """Of every epoch the late tuples before the others, as they would be if these were waited for. The others stand by
+    event time: all of an epoch leaves together, and who looks for what is near in time finds it sooner."""
+    ts = tuples.words[TS]
+    in_time = ts >= tuples.watermark_at_arrival
+    return tuples.take(np.lexsort((np.where(in_time, ts, BEFORE_ALL), epoch)))
 
 
 def together(parts: Sequence[OrderedTuples]) -> OrderedTuples:
