@@ -17,7 +17,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.core.errors import QueryError
 from slackwater.language import unsupported
-from slackwater.language.clause_parser import WINDOW_WORDS
 from slackwater.language.forms import unwrapped
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
@@ -36,6 +35,7 @@ from slackwater.language.nodes import (
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
 from slackwater.language.window_functions import WindowFunctionParser
+from slackwater.language.window_parser import WINDOW_WORDS
 
 MOST_NESTED = 8
 """How deep queries may stand in each other."""
