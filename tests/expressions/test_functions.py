@@ -23,6 +23,8 @@ N, X, B, T, TS = (
 )
 NULL = Literal(None, Kind.INT)
 BAD_PATTERN = "the pattern of LIKE has the escape character before something else than %, _ or itself"
+BUCKET = "as in time_bucket('5 minutes', ts)"
+NOTHING = Literal("0 s", Kind.TEXT)
 UNITS = "year, quarter, month, week, day, hour, minute, second, millisecond, microsecond"
 ONE = Literal(1, Kind.INT)
 
@@ -106,6 +108,7 @@ def test_what_changes_nothing_is_left_out() -> None:
         ("like", (T, T, Literal("ab", Kind.TEXT)), "ESCAPE takes one character", 2),
         ("hour", (N,), "hour needs a timestamp, not an integer", 0),
         ("date_trunc", (T, TS), f"date_trunc needs a unit in quotes: {UNITS}", 0),
+        *(("time_bucket", (of, TS), f"time_bucket needs a duration in quotes, {BUCKET}", 0) for of in (N, T, NOTHING)),
         ("cast_timestamp", (B,), "a boolean cannot be cast to a timestamp", 0),
         ("cast_boolean", (TS,), "a timestamp cannot be cast to a boolean", 0),
         ("and", (B, N), "and needs a boolean, not an integer", 1),
@@ -129,7 +132,7 @@ def test_a_call_that_does_not_fit_says_what_would(op: str, args: tuple, message:
 
 def test_every_operator_has_a_kernel_or_is_computed_over_columns_of_text() -> None:
     synonyms = {"mod", "min", "max", ">", ">=", "ucase", "lcase", "substr", "char_length", "character_length"}
-    synonyms |= {"dayofmonth", "to_timestamp", "date_part"}
+    synonyms |= {"dayofmonth", "to_timestamp", "date_part", "time_bucket"}
     registered = {name for name in FUNCTIONS if f"user:{name}" in FUNCTIONS or name.startswith("user:")}
     made = set(KERNELS) | {op for op, _ in CASTS} | set(TEXT_FUNCTIONS) | {"cast_string", "date_trunc"}
     assert set(FUNCTIONS) - synonyms - registered == made

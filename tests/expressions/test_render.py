@@ -45,6 +45,7 @@ TS = Column(0, "ts", Kind.TIME)
         (call("shift", (TS, Literal(-5_000_000, Kind.INT))), "ts - INTERVAL 5 s"),
         (call("shift_months", (TS, Literal(12, Kind.INT))), "ts + INTERVAL 12 MONTHS"),
         (call("date_trunc", (Literal("dd", Kind.TEXT), TS)), "date_trunc('day', ts)"),
+        (call("time_bucket", (Literal("300 s", Kind.TEXT), TS)), "time_bucket('5 min', ts)"),
         (call("date_part", (Literal("sec", Kind.TEXT), TS)), "EXTRACT(SECOND FROM ts)"),
         (call("<", (call("concat", (T, A)), T)), "concat(t, CAST(a AS STRING)) < t"),
     ],

@@ -156,6 +156,7 @@ CALLS = [
     *(typed_call(op, (S,)) for op in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear")),
     *(typed_call(op, (S,)) for op in ("weekofyear", "yearofweek", "hour", "minute", "second", "seconds")),
     *(typed_call("date_trunc", (literal(unit), S)) for unit in ("year", "quarter", "week", "hour", "millisecond")),
+    typed_call("time_bucket", (literal("7 min"), S)),
     typed_call("shift_months", (S, literal(-13))),
     typed_call("shift", (S, literal(77))),
     *(typed_call(f"cast_{target}", (arg,)) for target in ("int", "tinyint", "boolean", "string") for arg in (N, X, P)),

@@ -61,6 +61,12 @@ def bounded(draw: st.DrawFn, early: str, late: str) -> list[Said]:
                 f"({e} + 1000000000) // 1000000 = ({f} + 1000000000) // 1000000",
             )
         ],
+        [
+            (
+                f"time_bucket('3 s', {e}) = time_bucket('3 s', {f})",
+                f"({e} + 3000000000) // 3000000 = ({f} + 3000000000) // 3000000",
+            )
+        ],
     ]
     return draw(st.sampled_from(ways))
 

@@ -49,7 +49,7 @@ ASKED = (
         f"date_trunc('{unit}', ts)"
         for unit in ("year", "quarter", "month", "week", "day", "hour", "second", "millisecond")
     ),
-    *("ts + INTERVAL 5 MINUTES", "ts - INTERVAL 13 MONTHS", "ts + INTERVAL 1 YEAR"),
+    *("ts + INTERVAL 5 MINUTES", "ts - INTERVAL 13 MONTHS", "ts + INTERVAL 1 YEAR", "time_bucket('7 min', ts)"),
     *(
         f"CAST({column} AS {kind})"
         for column in "ixb"

@@ -172,6 +172,7 @@ FUNCTIONS: dict[str, Function] = {
     **{op: Function(2, 2, text_rules.shift, spoken=False) for op in ("shift", "shift_months")},
     "date_trunc": Function(2, 2, text_rules.date_trunc),
     "date_part": Function(2, 2, text_rules.date_part),
+    "time_bucket": Function(2, 2, text_rules.time_bucket),
     "ucase": Function(1, 1, text_rules.synonym("upper", text_rules.of_texts(Kind.TEXT))),
     "lcase": Function(1, 1, text_rules.synonym("lower", text_rules.of_texts(Kind.TEXT))),
     "substr": Function(2, 3, text_rules.synonym("substring", text_rules.substring)),

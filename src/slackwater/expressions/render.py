@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from slackwater.core.schema import Kind
 from slackwater.core.time import format_duration
 from slackwater.expressions.decimals import written
+from slackwater.expressions.text_rules import bucket_of
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 
 _BINDING = {
@@ -103,6 +104,9 @@ def _call(call: Call, aliases: Sequence[str]) -> str:
         return f"CASE {' '.join(branches)} ELSE {render(args[-1], aliases)} END"
     if op.startswith("cast_"):
         return f"CAST({render(args[0], aliases)} AS {op.removeprefix('cast_').upper()})"
+    bucket = bucket_of(call)
+    if bucket is not None:
+        return f"time_bucket('{format_duration(bucket[0])}', {render(bucket[1], aliases)})"
     if op in ("shift", "shift_months"):
         return f"{_held(args[0], aliases, strength)} {_interval(op, args[1])}"
     if op in ("like", "ilike"):

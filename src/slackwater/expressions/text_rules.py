@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from slackwater.core.schema import Kind
+from slackwater.core.time import parse_duration
 from slackwater.expressions import decimals
 from slackwater.expressions.rules import Args, ExpressionTypeError, a_kind, converted
 from slackwater.expressions.tree import Call, Expr, Literal
@@ -64,6 +65,7 @@ _UNCHANGED = {
     "cast_boolean": Kind.BOOL,
     "cast_timestamp": Kind.TIME,
 }
+_EPOCH = Literal(0, Kind.TIME)
 _LIKE_ENDS_WITH_ESCAPE = "the pattern of LIKE has the escape character before something else than %, _ or itself"
 
 
@@ -129,6 +131,31 @@ def date_trunc(op: str, args: Args) -> Expr:
     if unit is None:
         raise ExpressionTypeError(f"date_trunc needs a unit in quotes: {_listed(UNITS)}", 0)
     return Call(op, (Literal(unit, Kind.TEXT), converted(op, args[1], Kind.TIME, 1)), Kind.TIME)
+
+
+def time_bucket(op: str, args: Args) -> Expr:
+    """A duration in quotes and a time: where the window of so long begins that the time lies in."""
+    try:
+        size = Literal(parse_duration(_word(args[0])), Kind.INT)
+    except ValueError:
+        size = Literal(0, Kind.INT)
+    if not size.value:
+        raise ExpressionTypeError("time_bucket needs a duration in quotes, as in time_bucket('5 minutes', ts)", 0)
+    since = Call("-", (converted(op, args[1], Kind.TIME, 1), _EPOCH), Kind.INT)
+    whole = Call("*", (Call("//", (since, size), Kind.INT), size), Kind.INT)
+    return Call("shift", (_EPOCH, whole), Kind.TIME)
+
+
+def bucket_of(expr: Expr) -> tuple[int, Expr] | None:
+    """The duration and the time of a `time_bucket`, if that is what an expression is.
+
+    >>> bucket_of(time_bucket("time_bucket", (Literal("5 s", Kind.TEXT), Literal(7, Kind.TIME))))
+    (5000000, Literal(value=7, kind=<Kind.TIME: 'timestamp'>, scale=0))
+    """
+    match expr:
+        case Call("shift", (start, Call("*", (Call("//", (Call("-", (moment, _)), Literal(int(size)))), _)))):
+            return (size, moment) if start == _EPOCH else None
+    return None
 
 
 def date_part(op: str, args: Args) -> Expr:

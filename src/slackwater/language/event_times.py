@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, Bounds, WindowBound
+from slackwater.expressions.text_rules import bucket_of
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, Output, StreamRef
 
@@ -167,6 +168,10 @@ def _moment(expr: Expr, known: _Known) -> _Moment | None:
         return None if moved is None else _Moment(expr.stream, *moved)
     if not isinstance(expr, Call):
         return None
+    bucket = bucket_of(expr)
+    if bucket is not None:
+        inner = _moment(bucket[1], known)
+        return None if inner is None else inner.moved(1 - bucket[0], 0)
     if expr.op == "date_trunc":
         inner = _moment(expr.args[1], known)
         return None if inner is None else inner.moved(1 - _LONGEST_UNIT[_literal(expr.args[0])], 0)

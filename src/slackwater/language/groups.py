@@ -202,6 +202,9 @@ def bind_groups(query: Select, scope: Scope) -> Groups:
     # Aggregates that are selected by themselves come first, so that expressions find them.
     done = [collected.item(one) if isinstance(one, Item) else one for one in selected]
     having = () if query.having is None else (_Around(scope, "HAVING", collected).condition(query.having),)
+    if collected.keys and not collected.calls:
+        # Groups are those that have rows, so what makes them is that these are counted.
+        collected.count_rows()
     if not collected.calls:
         raise refused(query.items[-1], "GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)")
     return Groups(
@@ -229,6 +232,11 @@ class _Collected:
             self.written.append(spelled(self._scope.written(node)))
         arrow = aggregate_leaves_as(call, self._scope.streams)
         return Column(0, call_column(number), call.kind, int(arrow.scale) if call.kind is Kind.DECIMAL else 0)
+
+    def count_rows(self) -> None:
+        """One more aggregate, which nothing selects."""
+        self.calls.append(Aggregate(call_column(len(self.calls)), "COUNT", None, None, Kind.INT))
+        self.written.append("count")
 
     def key(self, node: exp.Expr) -> Column | None:
         """The column of an expression that is a key."""
@@ -318,13 +326,7 @@ def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
     if _names_window(node, scope):
         return item.requested_name in (None, *_WINDOWS)
     window = window_column(node, scope)
-    if window is None:
-        return False
-    plain = isinstance(node, exp.Column) and node.args.get("table") is None
-    if plain and item.requested_name not in (None, window):
-        message = f"{window} keeps its name; it is always in the result of an aggregate"
-        raise QueryError(message, scope.text, *item.place)
-    return item.requested_name in (None, window)
+    return window is not None and item.requested_name in (None, window)
 
 
 def window_column(node: exp.Expr, scope: Scope) -> str | None:

@@ -3,7 +3,8 @@
 `GROUP BY window(ts, '5 minutes', '1 minute')` and `FROM HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE, INTERVAL 5
 MINUTES)` are `s [RANGE 5 MINUTES SLIDE 1 MINUTE]`; `GROUP BY session_window(ts, '30 minutes'), user` and `FROM
 SESSION(TABLE s PARTITION BY user, DESCRIPTOR(ts), INTERVAL 30 MINUTES)` are `s [SESSION 30 MINUTES]`; `s WATERMARK ts
-DELAY OF INTERVAL 10 SECONDS` is WITH DELAY.
+DELAY OF INTERVAL 10 SECONDS` is WITH DELAY. Rows of TUMBLE that nothing is aggregated in have the bounds of their
+window as columns, which is how Flink joins windows: then `TABLE(TUMBLE(TABLE s, ...))` is a sub-query.
 
 Invariant: the tree has brackets and a target, whatever was written, and is written so. Which column was named as the
 event time is remembered with the stream (`meta[TIME]`), for the binder to compare with that of the stream.
@@ -16,12 +17,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from slackwater.core.errors import QueryError
 from slackwater.core.quality import Delay
-from slackwater.core.time import parse_duration, unit_size
+from slackwater.core.time import format_duration, parse_duration, unit_size
 from slackwater.language.clause_parser import ClauseParser
 from slackwater.language.forms import first_aggregate, span
 from slackwater.language.nodes import (
     TIME,
     Filling,
+    Item,
     Select,
     Sessions,
     Stream,
@@ -220,13 +222,42 @@ class WindowFunctionParser(ClauseParser):
             if isinstance(window, Sessions):
                 self._check_keys(select, window)
             if window is None or function is None or (len(select.streams) == 1 and select.groups is not None):
+                if isinstance(window, Window) and function is not None and stream.query is not None:
+                    _name_own_window(select, stream, window)
                 continue
             if len(select.streams) > 1 or not any(first_aggregate(item.node) for item in select.items):
+                if isinstance(window, Window) and window.slide is None:
+                    self._show_bounds(select, stream, window)
+                    continue
                 why = (
                     f"{function} is for aggregates of one stream, with GROUP BY window_start, window_end; in a join"
                     " write [RANGE 1 MINUTE], or conditions on event times"
                 )
                 raise self._refused(why, window)
+
+    def _show_bounds(self, select: Select, stream: Stream, window: Window) -> None:
+        """Make an entry of FROM a sub-query, whose rows have the window that they are in."""
+        place, name = place_of(window), exp.to_identifier(stream.alias)
+        inner = Stream(reads=stream.reads, called=name if isinstance(stream.reads, Select) else None, join=",")
+        inner.meta.update({key: stream.meta.pop(key) for key in (TIME, "query") if key in stream.meta})
+        size = exp.Literal.string(format_duration(window.range))
+        start = exp.Anonymous(this="TIME_BUCKET", expressions=[size, inner.meta[TIME].copy()])
+        bounds = {"window_start": 0, "window_end": window.range, "window_time": window.range - 1}
+        items = [Item(node=exp.Star())]
+        for bound, later in bounds.items():
+            moved = exp.Interval(this=exp.Literal.string(str(later)), unit=exp.Var(this="MICROSECONDS"))
+            node = exp.Add(this=start.copy(), expression=moved) if later else start
+            items.append(Item(node=node, called=exp.to_identifier(bound)))
+        shown = Select(kind="", items=items, streams=[inner])
+        for part in (inner, *items, shown):
+            put(part, *place)
+        stream.set("reads", shown)
+        stream.set("called", stream.called or name)
+        stream.set("window", None)
+        if len(select.streams) == 1 and select.where is None and not select.kind and _is_all(select.items):
+            # SELECT * of it is the sub-query itself.
+            select.set("items", items)
+            select.set("streams", [inner])
 
     def _check_keys(self, select: Select, window: Sessions) -> None:
         """Refuse sessions of other keys than those of GROUP BY, where a function names keys."""
@@ -255,6 +286,32 @@ def window_said(call: exp.Anonymous, text: str) -> tuple[exp.Expr, int, int | No
     first, second = sizes[0], sizes[1] if len(sizes) > 1 else sizes[0]
     size, slide = (second, first) if kind == "hop" else (first, second)
     return parts[0], size, None if slide == size else slide
+
+
+def _name_own_window(select: Select, stream: Stream, window: Window) -> None:
+    """What an aggregate calls window_start is that of its own window, also where the rows it reads have one."""
+    lengths = [window.range] if window.slide is None else [window.slide, window.range]
+    kind = "TUMBLE" if window.slide is None else "HOP"
+
+    def own(node: exp.Expr) -> exp.Expr:
+        bound = node.name.lower().removeprefix("window_") if isinstance(node, exp.Column) else ""
+        if bound not in ("start", "end", "time") or node.args.get("table") is not None:
+            return node
+        call = exp.Anonymous(
+            this=f"{kind}_{'rowtime' if bound == 'time' else bound}".upper(),
+            expressions=[stream.meta[TIME].copy(), *(exp.Literal.string(format_duration(size)) for size in lengths)],
+        )
+        put(call, *place_of(node))
+        return call
+
+    for item in select.items:
+        item.set("node", item.node.transform(own))
+    select.set("groups", [node.transform(own) for node in select.groups or ()])
+
+
+def _is_all(items: list[Item]) -> bool:
+    """Whether a SELECT list is a star and nothing else."""
+    return [type(item.node) for item in items] == [exp.Star]
 
 
 def _length(node: exp.Expr, text: str) -> int:

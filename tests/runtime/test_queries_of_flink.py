@@ -1,0 +1,158 @@
+"""Queries as Flink's documentation has them: what ours gives over recorded streams is what DuckDB gives over whole
+tables, in which functions that make windows are sub-queries. What is unbounded there is refused, with a remedy."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from slackwater.core.errors import QueryError
+from slackwater.runtime.local.answer import replay
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+TIME = pa.timestamp("us")
+
+
+def table(seed: int, time: str, more: int, **columns: list[Any]) -> pa.Table:
+    """Two hours around 1970, up to a minute late."""
+    of = random.Random(seed)
+    times = [(at - 30) * 72 * SECOND - of.randrange(MINUTE) for at in range(more)]
+    drawn = {name: [of.choice(values) for _ in times] for name, values in columns.items()}
+    return pa.table({time: pa.array(times, TIME), **drawn, "arrival": range(seed, seed + 4 * more, 4)})
+
+
+TABLES = {
+    "Bid": table(0, "bidtime", 120, price=list(range(1, 400)), item=["A", "B", "C"], supplier=[1, 2, 3, 4]),
+    "LeftTable": table(1, "row_time", 60, num=[1, 2, 3, 4, None], id=list(range(1000))),
+    "RightTable": table(2, "row_time", 60, num=[1, 2, 3, 5, None], id=list(range(1000))),
+    "Orders": table(1, "order_time", 60, id=[1, 2, 3], amount=list(range(100))),
+    "Shipments": table(3, "ship_time", 60, order_id=[1, 2, 3], carrier=["X", "Y"]),
+}
+TIMES = {"Bid": "bidtime", "LeftTable": "row_time", "RightTable": "row_time", "Orders": "order_time"}
+TUMBLED = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR({}), INTERVAL '5' MINUTES))"
+L, R = (f"(SELECT * FROM {TUMBLED.format(name, 'row_time')})" for name in ("LeftTable", "RightTable"))
+BIDS = TUMBLED.format("Bid", "bidtime").replace("'5'", "'10'")
+HOPPED = "TABLE(HOP(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))"
+CUMULATED = "TABLE(CUMULATE(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))"
+SAME = "L.window_start = R.window_start AND L.window_end = R.window_end"
+WINDOWS = "GROUP BY window_start, window_end"
+
+STATEMENTS = {
+    "window aggregation, tumbling": f"SELECT window_start, window_end, SUM(price) AS total FROM {BIDS} {WINDOWS}",
+    "hopping": f"SELECT window_start, window_end, SUM(price) AS total FROM {HOPPED} {WINDOWS}",
+    "cumulative": f"SELECT window_start, window_end, SUM(price) AS total FROM {CUMULATED} {WINDOWS}",
+    "keys of windows": f"SELECT window_start, item FROM {BIDS} {WINDOWS}, item",
+    "bounds under other names": f"""SELECT window_start AS wstart, window_end AS wend, item, MAX(price) AS most
+        FROM {BIDS} {WINDOWS}, item""",
+    "rows with their window": f"SELECT * FROM {BIDS}",
+    "cascading windows": f"""WITH window1 AS (SELECT window_start AS s, window_time AS rowtime, SUM(price) AS part
+        FROM {TUMBLED.format("Bid", "bidtime")} GROUP BY supplier, window_start, window_end, window_time)
+        SELECT window_start, window_end, SUM(part) AS total
+        FROM TABLE(TUMBLE(TABLE window1, DESCRIPTOR(rowtime), INTERVAL '10' MINUTES)) {WINDOWS}""",
+    "window join": f"""SELECT L.num AS L_Num, L.id AS L_Id, R.num AS R_Num, R.id AS R_Id, L.window_start, L.window_end
+        FROM {L} L JOIN {R} R ON L.num = R.num AND {SAME}""",
+    "window join of starts alone": f"""SELECT L.id AS L_Id, R.id AS R_Id
+        FROM {TUMBLED.format("LeftTable", "row_time")} L JOIN {TUMBLED.format("RightTable", "row_time")} R
+        ON L.num = R.num AND L.window_start = R.window_start""",
+    "window join of aggregates": f"""SELECT a.item, a.n, b.total FROM
+        (SELECT item, window_start AS s, window_end AS e, COUNT(*) AS n FROM {BIDS} {WINDOWS}, item) a JOIN
+        (SELECT item, window_start AS s, window_end AS e, SUM(price) AS total FROM {BIDS} {WINDOWS}, item) b
+        ON a.item = b.item AND a.s = b.s AND a.e = b.e""",
+    "interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o, Shipments s
+        WHERE o.id = s.order_id AND o.order_time BETWEEN s.ship_time - INTERVAL '4' HOUR AND s.ship_time""",
+    "interval join, one side open": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id
+        AND o.order_time >= s.ship_time AND o.order_time < s.ship_time + INTERVAL '10' MINUTE""",
+    "interval join, both ways": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id
+        AND o.order_time BETWEEN s.ship_time - INTERVAL '10' SECOND AND s.ship_time + INTERVAL '5' SECOND""",
+    "interval join, equal": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.order_time = s.ship_time""",
+    "outer interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o LEFT JOIN Shipments s
+        ON o.id = s.order_id AND s.ship_time BETWEEN o.order_time AND o.order_time + INTERVAL '10' MINUTE""",
+}
+REFUSED = {
+    "SELECT * FROM Orders INNER JOIN Shipments ON Orders.id = Shipments.order_id": "needs a window in a join",
+    "SELECT item, SUM(price) FROM Bid GROUP BY item": "needs a window in an aggregate, as in Bid [RANGE",
+    "SELECT DISTINCT id FROM Orders": "or it would have to remember every row for ever",
+    "SELECT id, SUM(amount) OVER (PARTITION BY id ORDER BY order_time) FROM Orders": "put the window in FROM",
+    f"SELECT L.id FROM {HOPPED.replace('Bid', 'LeftTable').replace('bidtime', 'row_time')} L JOIN {R} R ON {SAME}": (
+        "HOP is for aggregates of one stream"
+    ),
+    f"SELECT window_start, SUM(price) FROM {BIDS} {WINDOWS}, GROUPING SETS ((item), ())": "run one query per grouping",
+    "SELECT id, tag FROM Orders CROSS JOIN UNNEST(tags) AS t (tag)": "LATERAL is not offered",
+}
+
+
+def sub_queries(statement: str) -> str:
+    """The statement with what Flink's functions give written out, as any database has it."""
+
+    def written(found: re.Match[str]) -> str:
+        name, source, time, first, size = found.groups()
+        one, most = (f"{part} MINUTE" for part in (first, size or first))
+        ends = {
+            "TUMBLE": f"bucket({time}, INTERVAL {one})",
+            "HOP": f"""unnest(generate_series(bucket({time}, INTERVAL {one}) - INTERVAL {most} + INTERVAL {one},
+                bucket({time}, INTERVAL {one}), INTERVAL {one}))""",
+            "CUMULATE": f"bucket({time}, INTERVAL {most})",
+        }
+        end = f"window_start + INTERVAL {most}"
+        if name == "CUMULATE":
+            end = f"""unnest(generate_series(bucket({time}, INTERVAL {one}) + INTERVAL {one},
+                window_start + INTERVAL {most}, INTERVAL {one}))"""
+        inner = f"SELECT *, {ends[name]} AS window_start FROM {source}"
+        bounds = f"SELECT *, {end} AS window_end FROM ({inner})"
+        return f"(SELECT *, window_end - INTERVAL 1 MICROSECOND AS window_time FROM ({bounds}))"
+
+    call = (
+        r"TABLE\((\w+)\(TABLE (\w+), DESCRIPTOR\((\w+)\), INTERVAL '(\d+)' MINUTES(?:, INTERVAL '(\d+)' MINUTES)?\)\)"
+    )
+    return re.sub(call, written, statement)
+
+
+def truth(statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """What DuckDB says."""
+    database = duckdb.connect()
+    database.execute(
+        """CREATE MACRO bucket(t, size) AS make_timestamp(epoch_us(t) - ((epoch_us(t) % epoch_us(size))
+        + epoch_us(size)) % epoch_us(size))"""
+    )
+    for name, one in TABLES.items():
+        database.register(name, one.drop_columns(["arrival"]))
+    found = database.execute(sub_queries(statement))
+    return [column[0] for column in found.description or ()], found.fetchall()
+
+
+def answer(statement: str, columns: list[str]) -> list[tuple[Any, ...]]:
+    """What ours says, whose results have the bounds of windows in any case."""
+    read = [name for name in TABLES if re.search(rf"\b{name}\b", statement)]
+    renamed = {name: TABLES[name].rename_columns(["ts", *TABLES[name].column_names[1:]]) for name in read}
+    for name in read:
+        statement = re.sub(rf"\b{TABLES[name].column_names[0]}\b", "ts", statement)
+    streams = {
+        name: one.set_column(0, "ts", one["ts"].cast(pa.timestamp("us", "UTC"))) for name, one in renamed.items()
+    }
+    found = replay(f"{statement} WITH DELAY 1 HOUR", streams).results
+    shown = ["ts" if name in {one.column_names[0] for one in TABLES.values()} else name for name in columns]
+    return [tuple(row[name] for name in shown) for row in found.to_pylist()]
+
+
+def plain(rows: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:
+    """In an order of its own; ours has times in UTC."""
+    return sorted(tuple(str(value).removesuffix("+00:00") for value in row) for row in rows)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_a_query_of_flink_has_the_answer_of_a_database(statement: str) -> None:
+    columns, rows = truth(statement)
+    assert plain(answer(statement, columns)) == plain(rows)
+    assert rows or "order_time = s.ship_time" in statement
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_has_no_bound_is_refused_with_a_remedy(statement: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(REFUSED[statement])):
+        answer(statement, [])
