@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,11 +34,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked as long, with no trace but the count of what was left out."""
+    """Leave out what is marked as long, with no trace but the count of what was left out; groups come first."""
     long = set() if ALL_ON_SPARK else {item for item in items if item.get_closest_marker("long")}
     if long:
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]
+    sizes = Counter(map(_group, items))
+    items.sort(key=lambda item: -sizes[_group(item)] if _group(item) else 0)
+
+
+def _group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return mark.args[0] if mark else ""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups first, as they were collected, then file by file: the tests of one share what is compiled and cached.
+
+    Files of doctests are short and come last, so that all processes end at about the same time.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if group == nodeid else group
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:
