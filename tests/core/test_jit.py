@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from slackwater.core import jit
+import numba
+import pytest
+
+from slackwater.core import closures, jit
 
 
 def package(folder: Path, helper: str) -> Path:
@@ -52,3 +56,19 @@ def test_machine_code_that_names_a_module_which_is_gone_is_made_anew(tmp_path: P
     (tmp_path / "before.py").unlink()
     assert list(tmp_path.rglob("*.nbi"))
     assert added(tmp_path, "after") == "3\n"
+
+
+def test_closures_are_kept_on_disk_by_what_they_are_made_of_and_the_oldest_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(closures, "KEPT", 2)
+
+    def was_there(shift: int, made_of: str | None) -> bool:
+        add: Any = closures.closure(lambda n: n + shift, made_of)
+        assert add(1) == 1 + shift
+        return bool(sum(add.stats.cache_hits.values()))
+
+    assert [was_there(2, "2"), was_there(2, "2"), was_there(3, "3"), was_there(2, None)] == [False, True, False, False]
+    assert not was_there(4, "4")
+    assert not was_there(2, "2")

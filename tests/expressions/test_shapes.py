@@ -13,7 +13,9 @@ from slackwater.core.errors import DataError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions import filling
 from slackwater.expressions.compile import _sifter, compile_filter, compile_maps
-from slackwater.expressions.functions import typed_call
+from slackwater.expressions.functions import register, typed_call
+from slackwater.expressions.lower import lower
+from slackwater.expressions.shapes import made_of, shaped
 from slackwater.expressions.tree import Column, Expr, Literal
 
 NAMES = [f"v{k}" for k in range(50)] + [f"x{k}" for k in range(50)]
@@ -149,3 +151,14 @@ def test_filters_that_compare_with_other_numbers_share_code() -> None:
     for factor in (2, 3):
         assert kept(typed_call("<", (linear(1, factor, 0), Literal(15, Kind.INT)))) == (words[1] * factor < 15).tolist()
     assert _sifter.cache_info().misses == 3
+
+
+def test_what_lies_in_one_process_alone_has_no_code_on_disk() -> None:
+    v = Column(0, "v0", Kind.INT)
+    register("next_of", lambda n: n + 1, [Kind.INT], Kind.INT)
+    short, long = (typed_call("in", (v, *(Literal(k, Kind.INT) for k in range(n)))) for n in (5, 50))
+    user = typed_call("next_of", (v,))
+    nodes = [lower(expr, layout, len) for expr in (short, long, user)]
+    assert [made_of([node]) is None for node in nodes] == [False, True, True]
+    assert [made_of([shaped(node).shape]) is None for node in nodes] == [False, False, True]
+    assert len({made_of([lower(linear(0, factor, 1), layout, len)]) for factor in (2, 3)}) == 2

@@ -25,8 +25,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from slackwater.core.closures import callback, closure
 from slackwater.core.errors import DataError, UsageError
-from slackwater.core.jit import jit
 from slackwater.core.schema import Kind
 from slackwater.expressions.columnar import with_text
 from slackwater.expressions.emit import evaluator
@@ -34,7 +34,7 @@ from slackwater.expressions.filling import Fill, fillers
 from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
-from slackwater.expressions.shapes import Constants, Shape, shaped_together
+from slackwater.expressions.shapes import Constants, Shape, made_of, shaped_together
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 
 
@@ -268,7 +268,8 @@ def _refiners(nodes: tuple[Node, ...]) -> tuple[Any, Any]:
             failed |= state >> 1
         return -1 if failed else kept
 
-    return cfunc(REFINE_SIGNATURE)(refine), cfunc(REFINE_LISTED_SIGNATURE)(refine_listed)
+    whole = made_of(nodes)
+    return callback(REFINE_SIGNATURE, refine, whole), callback(REFINE_LISTED_SIGNATURE, refine_listed, whole)
 
 
 @cache
@@ -290,4 +291,4 @@ def _sifter(
                 return conjunct
         return -1
 
-    return jit(sift)
+    return closure(sift, made_of(shapes))

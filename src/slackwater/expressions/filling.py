@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.core.jit import jit
+from slackwater.core.closures import closure
 from slackwater.expressions.emit import filler
 from slackwater.expressions.lower import Node
-from slackwater.expressions.shapes import Constants, Shape, Shaped, shaped
+from slackwater.expressions.shapes import Constants, Shape, Shaped, made_of, shaped
 
 Words = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -71,4 +71,4 @@ def _compiled(shapes: tuple[Shape, ...]) -> Callable[..., int]:
     def fill(which: Any, words: Any, floats: Any, parameters: Any, n: Any, out: Any) -> Any:
         return fill_with(which, words, floats, parameters, n, out)
 
-    return jit(fill)
+    return closure(fill, made_of(shapes))

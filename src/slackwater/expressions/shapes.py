@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.kernels import KERNELS, Kernel
+from slackwater.expressions.kernels import KERNELS, Checked, Kernel, Lazy, Strict
 from slackwater.expressions.lower import Address, Cell, Count, Node, Step, Word
+from slackwater.expressions.user import UserFunction
 
 PINNED: tuple[Kernel, ...] = (KERNELS["%"], KERNELS["pow"])
 """Kernels whose constants stay in the code: the remainder by a known number needs no division, a square no power."""
@@ -98,6 +99,33 @@ def parameters_of(shape: Shape) -> int:
     if isinstance(shape, ShapeStep):
         return max((parameters_of(arg) for arg in shape.args), default=0)
     return 0 if isinstance(shape, Word) else shape.at + 1
+
+
+def made_of(nodes: Sequence[Node | Shape]) -> str | None:
+    """All that the code of these is made of, the same text in every process; None where a process has it alone.
+
+    >>> one = Step(KERNELS["abs"], (Cell(0, 5, Kind.INT),), Kind.INT)
+    >>> made_of([one]) == made_of([one]) != made_of([Step(KERNELS["sign"], one.args, Kind.INT)])
+    True
+    """
+    texts = [_made_of(node) for node in nodes]
+    return None if None in texts else "; ".join(map(str, texts))
+
+
+def _made_of(node: Node | Shape) -> str | None:
+    if isinstance(node, Address | Count):
+        return None
+    if not isinstance(node, Step | ShapeStep):
+        return repr(node)
+    match node.kernel:
+        case Checked(instruction):
+            kernel = instruction
+        case Strict(function) | Lazy(function):
+            kernel = f"{function.__module__}.{function.__qualname__}"
+        case UserFunction():
+            return None
+    args = made_of(node.args)
+    return None if args is None else f"{kernel}({args}) as {node.kind}"
 
 
 def _shape(node: Node, parameters: list[int], constants: Constants, free: bool) -> Shape:
