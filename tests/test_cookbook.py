@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,22 @@ def counts_per_country(program: dict[str, Any], printed: str) -> None:
     assert 0.98 * 18_000 <= sum(column(program, "pages")) <= 18_000
 
 
+def top_users(program: dict[str, Any], printed: str) -> None:
+    counts = Counter((row["ts"] // 300_000, row["country"], row["user"]) for row in made("visits"))
+    parts: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for (window, country, user), pages in counts.items():
+        parts.setdefault((window, country), []).append((-pages, user))
+    true = {
+        (window, country, place, user, -pages)
+        for (window, country), users in parts.items()
+        for place, (pages, user) in enumerate(sorted(users)[:3], 1)
+    }
+    rows = zip(*(column(program, name) for name in ("at", "country", "place", "user", "pages")), strict=True)
+    assert number(printed, r"(\d+) visits came too late") == 0
+    assert {(int(at.timestamp()) // 300 - 1, *rest) for at, *rest in rows} == true
+    assert number(printed, r"(\d+) rows") == len(true) == 12 * 3 * 3
+
+
 def early_counts(program: dict[str, Any], printed: str) -> None:
     assert number(printed, r"(\d+) rows of closed windows") == 36
     last = program["germany"][-6:]
@@ -178,8 +195,8 @@ FACTS = {
     each.__name__: each
     for each in (
         clicks_after_impressions, clicks_on_arrival, clicks_corrected, orders_with_payment, unpaid_orders, sessions,
-        counts_per_country, early_counts, price_of_a_trade, orders_by_city, without_duplicates, distinct_counts,
-        order_to_parcel, last_price, which_watermark, table_on_spark,
+        counts_per_country, top_users, early_counts, price_of_a_trade, orders_by_city, without_duplicates,
+        distinct_counts, order_to_parcel, last_price, which_watermark, table_on_spark,
     )
 }  # fmt: skip
 

@@ -44,6 +44,7 @@ from slackwater.operators.join.tree import left_deep
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.session.operator import SessionAggregate
+from slackwater.operators.top import SortKey, TopRows
 from slackwater.operators.union import StreamUnion
 from slackwater.published.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
@@ -121,6 +122,16 @@ def _sessions() -> Iterator[Example]:
     wanted = _having("", 9, 3, (K,), count, AggregateSpec("AVG", V, Kind.FLOAT)).spec
     some = SessionAggregate(2, None, (K,), wanted.aggregates, ROWS, most=7, having=wanted.having)
     yield Example("wanted sessions", some)
+
+
+def _top() -> Iterator[Example]:
+    """The first tuples of windows, of all of one and of those of a key; what is emitted decides between equal ones."""
+    k, v = SortKey(K, Kind.INT), SortKey(V, Kind.FLOAT)
+    most = SortKey(V, Kind.FLOAT, descending=True, nulls_first=False)
+    yield Example("first of a window", TopRows(10, (), (most,), 3, (k, v), ROWS))
+    by_two = (SortKey(L, Kind.INT, nulls_first=False), replace(most, nulls_first=True))
+    yield Example("first of a window by key", TopRows(7, (K,), by_two, 1, (k, v, SortKey(ROW, Kind.INT)), ROWS))
+    yield Example("first by time, of few keys", TopRows(12, (K, L), (SortKey(TS, Kind.TIME),), 2, (v,), ROWS))
 
 
 def _changing() -> Iterator[Example]:
@@ -366,6 +377,7 @@ OPERATORS: tuple[Example, ...] = (
     *_changing(),
     *_sessions(),
     *_filling(),
+    *_top(),
     Example(
         "a sliding sum, as it ends", RelationToStream(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))
     ),
@@ -407,6 +419,15 @@ def _graphs_of_operators() -> Iterator[Example]:
     yield Example(
         "aggregate of aggregates",
         OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (from_node(0),))), ROWS),
+    )
+    by_count = (SortKey(L, Kind.INT, descending=True, nulls_first=False),)
+    counted = Projection(
+        (), "_ts", (Carried("start", V, 0), Carried("k", K, 2), Carried("n", L, 3)), (), (), ROWS, ROWS
+    )
+    first = TopRows(1, (), by_count, 2, (SortKey(K, Kind.INT), SortKey(L, Kind.INT)), ROWS, start=V)
+    yield Example(
+        "first of an aggregate",
+        OperatorGraph((GraphNode(counts, (0,), counted), GraphNode(first, (from_node(0),))), ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
     computed = Projection(

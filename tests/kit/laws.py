@@ -29,6 +29,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.session.operator import SessionAggregate
+from slackwater.operators.top import TopRows
 from slackwater.runtime.driver import Driver
 from tests.kit.bounds import Bound
 from tests.kit.drive import (
@@ -206,7 +207,7 @@ def output_is_ordered_and_true(
 def _only_loses(spec: OperatorSpec) -> bool:
     """Whether a late tuple can only make a result go missing: not where an aggregate or an anti join has another
     operator above it, which then reads another value."""
-    if isinstance(spec, InstantRelation | OuterJoin | AsOfJoin | SessionAggregate):
+    if isinstance(spec, InstantRelation | OuterJoin | AsOfJoin | SessionAggregate | TopRows):
         return False
     if not isinstance(spec, OperatorGraph):
         return True

@@ -17,11 +17,13 @@ from slackwater.operators.contract import GraphNode
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
 from tests.kit.oracle_join import SlowWindows
 from tests.kit.oracle_levels import OpenWindows, above, joined_result, united_row
 from tests.kit.oracle_projection import Made
 from tests.kit.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
+from tests.kit.oracle_top import OpenTop
 
 
 @dataclass
@@ -43,7 +45,11 @@ class _Node:
         self.watermarks = [NEVER for _ in node.inputs]
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
         self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
-        self.open = OpenWindows(node.operator) if isinstance(node.operator, WindowAggregate) else None
+        self.open: OpenWindows | OpenTop | None = None
+        if isinstance(node.operator, WindowAggregate):
+            self.open = OpenWindows(node.operator)
+        elif isinstance(node.operator, TopRows):
+            self.open = OpenTop(node.operator)
 
     def process(self, e: Tuple, met: int) -> None:
         raw = self.node.inputs[e.stream]

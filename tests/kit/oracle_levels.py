@@ -14,11 +14,13 @@ from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
 from tests.kit.oracle_aggregate import aggregate_of, result_kind, windows_of
 from tests.kit.oracle_join import joins, near_enough
 from tests.kit.oracle_projection import Made, taken
 from tests.kit.oracle_release import NEVER, Tuple, tuples_of
+from tests.kit.oracle_top import OpenTop
 from tests.kit.words import encode
 
 
@@ -53,6 +55,11 @@ def above(below: GraphNode, made: Sequence[Made], number: int) -> Iterator[Tuple
 def _made_of(spec: OperatorSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
     if isinstance(spec, WindowAggregate):
         yield from OpenWindows(spec, inputs[0]).up_to(None)
+    elif isinstance(spec, TopRows):
+        windows = OpenTop(spec)
+        for e in inputs[0]:
+            windows.add(e, NEVER)
+        yield from windows.up_to(None)
     elif isinstance(spec, StreamUnion):
         yield from (united_row(spec, e) for mine in inputs for e in mine)
     else:

@@ -17,7 +17,16 @@ from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.session.operator import SessionAggregate
-from tests.kit import oracle_absence, oracle_asof, oracle_distinct, oracle_filling, oracle_instant, oracle_session
+from slackwater.operators.top import TopRows
+from tests.kit import (
+    oracle_absence,
+    oracle_asof,
+    oracle_distinct,
+    oracle_filling,
+    oracle_instant,
+    oracle_session,
+    oracle_top,
+)
 from tests.kit.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from tests.kit.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from tests.kit.oracle_join import oracle_join, oracle_join_processing
@@ -75,5 +84,6 @@ ORACLES: Mapping[type, Oracle] = {
     FillingAggregate: oracle_filling,
     OuterJoin: oracle_absence,
     AsOfJoin: oracle_asof,
+    TopRows: oracle_top,
 }
 """By the spec of the operator; those of joins, aggregates and graphs are called in `drive` and `bounds`."""

@@ -28,6 +28,7 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
+from slackwater.language.top import NUMBER, TopQuery
 
 _ARROW = {
     Kind.TIME: pa.timestamp("us", "UTC"),
@@ -100,6 +101,16 @@ def _query(query: BoundQuery) -> list[str]:
         lines += [f"key {_expr(mine)} = {_expr(other)}" for mine, other in query.keys]
         lines += [f"kept {_expr(condition)}" for condition in query.kept]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
+    elif isinstance(query, TopQuery):
+        lines += [f"part {_expr(expr)}" for expr in query.partition]
+        nulls = {True: "first", False: "last"}
+        lines += [
+            f"order {_expr(one.expr)}{' descending' * one.descending}, nulls {nulls[one.nulls_first]}"
+            for one in query.order
+        ]
+        lines.append(f"first {query.most}")
+        said = [(one.name, "number" if one.expr == NUMBER else _expr(one.expr), one.expr) for one in query.outputs]
+        lines += [f"output {name} = {text} {expr.kind.value}" for name, text, expr in said]
     elif isinstance(query, RowsQuery) and not isinstance(query, JoinQuery):
         kind = type(query).__name__.removesuffix("Query").lower()
         lines += [f"{kind} {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]

@@ -61,6 +61,10 @@ QUERIES = {
     "anti": "SELECT a.k AS k FROM a [300 MS] ANTI JOIN b [500 MS] ON a.k = b.k AND a.x > 0",
     "not in": "SELECT k, name FROM a [200 MS] WHERE k NOT IN (SELECT k FROM b [100 MS]) AND x >= 0",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
+    "first of every second": "SELECT name, k, ts FROM a [1 SEC] WHERE k <> 1 ORDER BY x DESC, name LIMIT 2",
+    "first of every key": """SELECT x, name,
+        ROW_NUMBER() OVER (PARTITION BY window, k ORDER BY name DESC NULLS FIRST, x) AS rn
+        FROM a [500 MS] QUALIFY rn < 3""",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
     "groups that are wanted": """SELECT name, COUNT(*) AS n FROM a [1 SEC SLIDE 250 MS] GROUP BY name

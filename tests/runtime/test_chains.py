@@ -39,6 +39,12 @@ QUERIES = {
     "extremes of text": """SELECT b.x AS x, t.low AS low, t.high AS high FROM b [300 MS], (SELECT k, MIN(name) AS low,
         MAX(name) AS high FROM a [500 MS] GROUP BY k) t [600 MS] WHERE b.name = t.high""",
     "by a float": f"SELECT x, COUNT(*) AS n FROM ({PAIR}) j [500 MS] GROUP BY x",
+    "first of an aggregate": """SELECT k, name, COUNT(*) AS n FROM a [500 MS SLIDE 250 MS] GROUP BY k, name
+        ORDER BY COUNT(*) DESC, MAX(k) LIMIT 2""",
+    "first of groups by a key": f"""SELECT *, ROW_NUMBER() OVER (PARTITION BY window, n ORDER BY high DESC, k) AS rn
+        FROM ({COUNTS}) t QUALIFY rn = 1""",
+    "first of a join": f"SELECT k, x FROM ({PAIR}) j [500 MS] ORDER BY x DESC NULLS FIRST LIMIT 2",
+    "first of a union": "SELECT k FROM (SELECT k, x FROM a UNION ALL SELECT k, x FROM b) u [400 MS] ORDER BY x LIMIT 3",
     "selection of a selection": "SELECT k, y FROM (SELECT k, x * 2 AS y FROM a WHERE k <> 1) s WHERE y > 0",
 }
 

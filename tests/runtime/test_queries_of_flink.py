@@ -64,6 +64,16 @@ STATEMENTS = {
         (SELECT item, window_start AS s, window_end AS e, COUNT(*) AS n FROM {BIDS} {WINDOWS}, item) a JOIN
         (SELECT item, window_start AS s, window_end AS e, SUM(price) AS total FROM {BIDS} {WINDOWS}, item) b
         ON a.item = b.item AND a.s = b.s AND a.e = b.e""",
+    "window top-n after window aggregation": f"""SELECT * FROM (SELECT *, ROW_NUMBER() OVER
+        (PARTITION BY window_start, window_end ORDER BY price DESC) AS rownum FROM
+        (SELECT window_start, window_end, supplier, SUM(price) AS price, COUNT(*) AS cnt
+        FROM {BIDS} {WINDOWS}, supplier)) WHERE rownum <= 3""",
+    "window top-n after a windowing function": f"""SELECT * FROM (SELECT bidtime, price, item, supplier, window_start,
+        window_end, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC, bidtime) AS rownum
+        FROM {BIDS}) WHERE rownum <= 3""",
+    "window top-n by an item": f"""SELECT item, price, bidtime, place FROM (SELECT *, ROW_NUMBER() OVER
+        (PARTITION BY window_start, window_end, item ORDER BY price, bidtime DESC) AS place
+        FROM {BIDS}) WHERE place = 1""",
     "interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o, Shipments s
         WHERE o.id = s.order_id AND o.order_time BETWEEN s.ship_time - INTERVAL '4' HOUR AND s.ship_time""",
     "interval join, one side open": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id

@@ -69,7 +69,10 @@ JOINED = """SELECT p.n, q.n AS m, p.name FROM
 WITH_A_STREAM = """SELECT p.n, c.v, c.name FROM
     (SELECT key, COUNT(*) AS n FROM a [RANGE 100 MS] GROUP BY key) p [RANGE 200 MS], c [RANGE 200 MS]
     WHERE p.n = c.key"""
+FIRST = """SELECT key, name, SUM(v) AS total FROM a [RANGE 200 MS SLIDE 100 MS] GROUP BY key, name
+    ORDER BY COUNT(*) DESC, name LIMIT 3"""
 QUERIES = {
+    "first": FIRST,
     "sum": SUM,
     "count above": COUNT_ABOVE,
     "other key": OTHER_KEY,

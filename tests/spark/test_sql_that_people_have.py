@@ -52,6 +52,9 @@ ALONE = {
         count_if(n > 0 AND ok) FILTER (WHERE n < 4) AS d, percentile(n, 0.3) AS e, percentile(v, 0.75) AS f,
         sum(if(ok, n, 0)) AS g, sum(nvl(n, 100)) AS h, count(ifnull(n, 3)) AS k
         FROM i GROUP BY window(ts, '30 seconds')""",
+    "first rows": """SELECT * FROM (SELECT window.start, window.end, ad, count(*) AS n, sum(v) AS total,
+        ROW_NUMBER() OVER (PARTITION BY window ORDER BY count(*) DESC, max(n), ad DESC) AS rn
+        FROM i GROUP BY window(ts, '1 minute', '20 seconds'), ad) WHERE rn <= 2""",
     "windows of windows": """SELECT window(window, '1 minute') AS window, sum(n) AS n FROM
         (SELECT window, count(*) AS n FROM i GROUP BY window(ts, '20 seconds')) w
         GROUP BY window(window, '1 minute')""",

@@ -40,7 +40,7 @@ from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
 from slackwater.language.emission import why_not_emitted
 from slackwater.language.estimates import why_no_estimate
-from slackwater.language.groups import bind_aggregation, conjuncts_of, is_aggregation, is_event_time
+from slackwater.language.groups import bind_ranked, conjuncts_of, is_aggregation, is_event_time
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
@@ -62,6 +62,7 @@ from slackwater.language.parser import MOST_INPUTS
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, equalities_of, matching, scope_of
 from slackwater.language.selection import bind_outputs
+from slackwater.language.top_binding import bind_top, bind_top_of_aggregate, ranked_by
 from slackwater.language.window_bounds import bind_windows
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
@@ -130,14 +131,20 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
     if select.kind:
         return KINDS[select.kind].bound(select, streams, bind_outputs(select.items, replace(scope, streams=streams)))
     if not is_aggregation(select):
+        if select.top is not None:
+            return bind_top(select, streams, quality, options)
         match = None if select.match is None else Match(select.match.within)
         outputs = bind_outputs(select.items, scope)
         return JoinQuery(streams, conditions, outputs, quality, options, bounds, select.out, match)
-    if len(streams) == 1:
-        return bind_aggregation(select, streams, quality, options)
-    above = _window_above(select)
-    join = JoinQuery(streams, conditions, (), Complete(), Options(), bounds)
-    return _lifted(bind_aggregation(select, streams, quality, options), join, *above)
+    ranked = () if select.top is None else ranked_by(select, scope)
+    asked = (quality, options) if select.top is None else (Complete(), Options())
+    aggregation, columns, shown = bind_ranked(select, streams, ranked, *asked)
+    if len(streams) > 1:
+        above = _window_above(select)
+        aggregation = _lifted(aggregation, JoinQuery(streams, conditions, (), Complete(), Options(), bounds), *above)
+    if select.top is not None:
+        return bind_top_of_aggregate(select, aggregation, columns, shown, quality, options)
+    return aggregation
 
 
 def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:

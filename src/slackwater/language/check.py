@@ -38,6 +38,7 @@ from slackwater.language.nodes import (
     target_word,
     why_no_slide,
 )
+from slackwater.language.top_binding import check_no_top_inside, check_top
 
 OF_TARGETS = frozenset(
     ("controller", "adaptation_interval", "granularity", "basic_window", "selectivity", "retrospect", "retention")
@@ -63,7 +64,10 @@ _NOT_IN_A_CHAIN = (
 
 def check(query: Select) -> None:
     """Refuse a query that is not offered."""
+    check_no_top_inside(query)
     if over_instants(query):
+        if query.top is not None:
+            raise refused(query.top, "the first rows of windows that slide together are not offered; leave this out")
         check_instants(query)
     else:
         if _is_chained(query):
@@ -75,7 +79,8 @@ def check(query: Select) -> None:
 def _is_chained(query: Select) -> bool:
     """Whether a query takes several operators."""
     nested = any(stream.query is not None for stream in query.streams)
-    return bool(query.united) or nested or (len(query.streams) > 1 and is_aggregation(query))
+    several = len(query.streams) > 1 or query.top is not None
+    return bool(query.united) or nested or (several and is_aggregation(query))
 
 
 def _check_chain(query: Select) -> None:
@@ -120,6 +125,7 @@ def _check_select(select: Select, quality: Quality) -> None:
     aggregation = is_aggregation(select)
     check_absence(select, aggregation)
     check_as_of(select)
+    check_top(select, aggregation, quality)
     if select.kind:
         why = KINDS[select.kind].refusal(select, aggregation)
         if why is not None:

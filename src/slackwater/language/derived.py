@@ -40,6 +40,7 @@ from slackwater.language.bound import (
     UnionQuery,
 )
 from slackwater.language.estimates import estimate_columns
+from slackwater.language.top import TopQuery
 
 _CHOOSING = frozenset(("abs", "neg", "coalesce", "nullif", "least", "greatest"))
 _INTEGERS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10}
@@ -55,7 +56,8 @@ def result_schema(query: BoundQuery) -> Schema:
         fields = [_united(query, at, output.name) for at, output in enumerate(query.outputs)]
     else:
         assert isinstance(query, RowsQuery), "no query reads the relations of another"
-        fields = [Field(o.name, o.expr.kind, leaves_as(o.expr, query.streams)) for o in query.outputs]
+        fields = [Field(name, Kind.TIME, UTC) for name in WINDOW_COLUMNS] if isinstance(query, TopQuery) else []
+        fields += [Field(o.name, o.expr.kind, leaves_as(o.expr, query.streams)) for o in query.outputs]
     return Schema((*fields, Field(RESULT_TIME, Kind.TIME, UTC)), RESULT_TIME)
 
 

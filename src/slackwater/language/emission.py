@@ -22,6 +22,7 @@ from slackwater.language.bound import (
     is_chain,
     streams_read,
 )
+from slackwater.language.top import TopQuery
 
 _LEAVE_OUT = "leave EMIT out, so that results leave once, in order"
 
@@ -34,6 +35,11 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
         return f"EMIT {emit} is not offered where windows slide together: {_LEAVE_OUT}"
     if isinstance(query, AsOfQuery):
         return f"EMIT {emit} is not offered with ASOF JOIN, which waits for the watermark to be sure; {_LEAVE_OUT}"
+    if isinstance(query, TopQuery):
+        return (
+            f"EMIT {emit} is not offered with the first rows of a window: a row that another one moves down would have"
+            f" to leave again; {_LEAVE_OUT}"
+        )
     if query.out.kind != ISTREAM:
         return f"{query.out.kind} says when results leave, and so does EMIT; leave one of them out"
     if isinstance(query, JoinQuery) and query.kind is JoinKind.SEMI and emit.corrections:

@@ -25,11 +25,13 @@ from slackwater.language.nodes import (
     Named,
     Rate,
     RelationToStream,
+    RowNumber,
     Select,
     Sessions,
     Settings,
     Stream,
     Target,
+    Top,
     Window,
     WindowForAll,
     WindowPath,
@@ -136,6 +138,31 @@ def _select(self: Generator, node: Select) -> str:
     return " ".join(parts)
 
 
+def _row_number(self: Generator, node: RowNumber) -> str:
+    partition = f"PARTITION BY {', '.join(map(self.sql, node.partition))} " if node.partition else ""
+    return f"ROW_NUMBER() OVER ({partition}ORDER BY {', '.join(map(self.sql, node.order))})"
+
+
+def _ordered(self: Generator, node: exp.Ordered) -> str:
+    descending, first = bool(node.args["desc"]), bool(node.args["nulls_first"])
+    nulls = "" if first is not descending else f" NULLS {'FIRST' if first else 'LAST'}"
+    return f"{self.sql(node.this)}{' DESC' if descending else ''}{nulls}"
+
+
+def _top(self: Generator, node: Top) -> str:
+    ranking = node.ranking
+    if ranking.partition is None:
+        return f"ORDER BY {', '.join(map(self.sql, ranking.order))} LIMIT {node.most}"
+    return f"QUALIFY {self.sql(ranking if node.called is None else node.called)} <= {node.most}"
+
+
+def _items(self: Generator, node: Select) -> str:
+    items, top = [self.sql(item) for item in node.items], node.top
+    if top is not None and top.called is not None:
+        items.append(f"{self.sql(top.ranking)} AS {self.sql(top.called)}")
+    return ", ".join(items)
+
+
 def _one_select(self: Generator, node: Select) -> str:
     first, *rest = node.streams
     joined = (f"{',' if one.join == ',' else f' {one.join}'} {self.sql(one)}" for one in rest)
@@ -143,7 +170,7 @@ def _one_select(self: Generator, node: Select) -> str:
         "SELECT",
         node.kind,
         self.sql(node.to_stream),
-        ", ".join(map(self.sql, node.items)),
+        _items(self, node),
         f"FROM {self.sql(first)}{''.join(joined)}",
         " AND ".join(map(self.sql, node.windows)),
         self.sql(node.match),
@@ -154,6 +181,8 @@ def _one_select(self: Generator, node: Select) -> str:
         parts.append(f"GROUP BY {', '.join(map(self.sql, node.groups))}")
     if node.having is not None:
         parts.append(f"HAVING {self.sql(node.having)}")
+    if node.top is not None:
+        parts.append(self.sql(node.top))
     return " ".join(part for part in parts if part)
 
 
@@ -199,6 +228,9 @@ class QueryGenerator(Generator):
         Emitted: _emitted,
         Target: _target,
         Settings: _settings,
+        RowNumber: _row_number,
+        Top: _top,
+        exp.Ordered: _ordered,
         Item: _item,
         Stream: _stream,
         Named: _named,

@@ -148,6 +148,8 @@ class Groups:
     """The SELECT list without the bounds of the window; a key or an aggregate by itself is a bare column."""
     having: tuple[Expr, ...]
     """Conjuncts."""
+    ranked: tuple[Expr, ...]
+    """What groups are ordered by."""
 
 
 def key_column(number: int) -> str:
@@ -184,13 +186,13 @@ def is_aggregation(query: Select) -> bool:
     return grouped or any(first_aggregate(item.node) for item in query.items)
 
 
-def bind_groups(query: Select, scope: Scope) -> Groups:
-    """The groups of a query over streams whose windows and filters are bound already."""
+def bind_groups(query: Select, scope: Scope, ranked: Sequence[exp.Expr] = ()) -> Groups:
+    """The groups of a query over streams whose windows and filters are bound already, to be ordered by `ranked`."""
     collected = _Collected(query, scope)
     selected: list[tuple[Expr, RequestedName] | Item] = []
     for item in query.items:
         node = unwrapped(item.node)
-        if _is_window_column(item, node, scope):
+        if is_window_column(item, node, scope):
             continue
         if aggregate_function(node) is not None:
             name = spelled(scope.written(node))
@@ -202,6 +204,7 @@ def bind_groups(query: Select, scope: Scope) -> Groups:
     # Aggregates that are selected by themselves come first, so that expressions find them.
     done = [collected.item(one) if isinstance(one, Item) else one for one in selected]
     having = () if query.having is None else (_Around(scope, "HAVING", collected).condition(query.having),)
+    ordered = tuple(_Around(scope, "ORDER BY", collected).bind(node) for node in ranked)
     if collected.keys and not collected.calls:
         # Groups are those that have rows, so what makes them is that these are counted.
         collected.count_rows()
@@ -209,7 +212,7 @@ def bind_groups(query: Select, scope: Scope) -> Groups:
         raise refused(query.items[-1], "GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)")
     return Groups(
         tuple(collected.keys.items()), tuple(collected.calls), tuple(collected.written), tuple(done),
-        tuple(conjuncts_of(having)),
+        tuple(conjuncts_of(having)), ordered,
     )  # fmt: skip
 
 
@@ -285,14 +288,15 @@ class _Around(Scalars):
         return super().bind(node)
 
     def _named(self, node: exp.Column | exp.Dot) -> Expr:
-        """What HAVING calls by a name of the SELECT list; a column that is no key has many values in a group."""
-        if self.clause == "HAVING":
+        """What HAVING and ORDER BY call by a name of the SELECT list; what is no key has many values in a group."""
+        behind = self.clause in ("HAVING", "ORDER BY")
+        if behind:
             found = _called(node, self.collected.query, self.scope)
             if found is not None:
                 return self.bind(found)
         self.scope.column(node)
-        if self.clause == "HAVING":
-            raise self.scope.fail("HAVING reads aggregates and what stands in GROUP BY", node)
+        if behind:
+            raise self.scope.fail(f"{self.clause} reads aggregates and what stands in GROUP BY", node)
         raise self.scope.fail("a selected item must be an aggregate or stand in GROUP BY", node)
 
 
@@ -321,9 +325,9 @@ def _called(node: exp.Expr, query: Select, scope: Scope) -> exp.Expr | None:
     return next((item.node for item in query.items if (item.requested_name or "").lower() == node.name.lower()), None)
 
 
-def _is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
+def is_window_column(item: Item, node: exp.Expr, scope: Scope) -> bool:
     """Whether an item asks for a bound of the window, or for both, which are in the result in any case."""
-    if _names_window(node, scope):
+    if names_window(node, scope):
         return item.requested_name in (None, *_WINDOWS)
     window = window_column(node, scope)
     return window is not None and item.requested_name in (None, window)
@@ -371,7 +375,7 @@ def _check_said(call: exp.Anonymous, scope: Scope) -> None:
         raise scope.fail("this is not the window of the query; a query has one, of its event time", call)
 
 
-def _names_window(node: exp.Expr, scope: Scope) -> bool:
+def names_window(node: exp.Expr, scope: Scope) -> bool:
     """Whether an expression is the window itself: window, or window(ts, '5 minutes') again."""
     if isinstance(node, exp.Anonymous):
         if node.name.lower() not in _WINDOWS:
@@ -394,18 +398,17 @@ def _window_time(node: exp.Expr, scope: Scope) -> Expr | None:
     plain = isinstance(node, exp.Column) and node.args.get("table") is None and name == "window_time" and not known
     if not of_time or not (called or plain):
         return None
-    if isinstance(node, exp.Anonymous) and (
-        len(node.expressions) != 1 or not _names_window(node.expressions[0], scope)
-    ):
+    if isinstance(node, exp.Anonymous) and (len(node.expressions) != 1 or not names_window(node.expressions[0], scope)):
         _check_said(node, scope)
     return typed_call("shift", (Column(0, WINDOW_COLUMNS[1], Kind.TIME), Literal(-1, Kind.INT)))
 
 
-def bind_aggregation(
-    query: Select, streams: tuple[StreamRef, ...], quality: Quality, options: Options
-) -> AggregateQuery:
-    """The aggregate query over streams whose windows and filters are bound already; it stands over the first one."""
-    groups = bind_groups(query, scope_of(query, streams))
+def bind_ranked(
+    query: Select, streams: tuple[StreamRef, ...], ranked: Sequence[exp.Expr], quality: Quality, options: Options
+) -> tuple[AggregateQuery, tuple[Column, ...], int]:
+    """The aggregate query over streams whose windows and filters are bound already; it stands over the first one. Its
+    columns that hold what groups are ordered by; and how many columns are selected, which come first."""
+    groups = bind_groups(query, scope_of(query, streams), ranked)
     selected = groups.selected
     chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
     hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]
@@ -431,7 +434,15 @@ def bind_aggregation(
         for (expr, _), name in zip(selected, order, strict=True)
         if not isinstance(expr, Column) or expr.name not in columns
     ]
-    return AggregateQuery(
+    found, shown = [], len(order)
+    for expr in (renamed(one, columns) for one in groups.ranked):
+        if not isinstance(expr, Column):
+            computed.append(Output(free_name("ordered_by", taken), expr))
+        name = expr.name if isinstance(expr, Column) else computed[-1].name
+        found.append(Column(0, name, expr.kind, expr.scale))
+        order += () if name in (*WINDOW_COLUMNS, *order) else (name,)
+    aggregation = AggregateQuery(
         streams[0], tuple(keys), tuple(aggregates), order, quality, options, query.out, tuple(computed),
         tuple(renamed(expr, columns) for expr in groups.having),
     )  # fmt: skip
+    return aggregation, tuple(found), shown

@@ -246,6 +246,23 @@ class Named(Clause):
     query = Part["Select"]()
 
 
+class RowNumber(Clause):
+    """`ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)`."""
+
+    partition = Part[list[exp.Expr] | None]()
+    """None where ORDER BY stands behind the query, and the window is all there is."""
+    order = Part[list[exp.Ordered]]()
+
+
+class Top(Clause):
+    """`ORDER BY ... LIMIT most`, or `QUALIFY ROW_NUMBER() OVER (...) <= most`."""
+
+    ranking = Part[RowNumber]()
+    most = Part[int]()
+    called = Part[exp.Identifier | None]()
+    """The name under which a row's number is selected, if it is; it is the last column."""
+
+
 class Select(Clause):
     """A query: its clauses as written, and those of the queries behind each UNION ALL."""
 
@@ -257,6 +274,7 @@ class Select(Clause):
     match = Part[MatchTime | None]()
     groups = Part[list[exp.Expr] | None]()
     having = Part[exp.Expr | None]()
+    top = Part[Top | None]()
     kind = Part[str]("")
     """The word behind SELECT that asks for another kind of query, one of `kinds.KINDS`; empty for a plain SELECT."""
     to_stream = Part[RelationToStream | None]()

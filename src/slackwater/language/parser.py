@@ -9,7 +9,6 @@ Invariant: every token of the text belongs to exactly one clause, or the query i
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -34,15 +33,13 @@ from slackwater.language.nodes import (
 )
 from slackwater.language.scope import matching
 from slackwater.language.tokens import CLOSING, OPENING, is_name, word
-from slackwater.language.window_functions import WindowFunctionParser
+from slackwater.language.top_parser import HARD, SOFT, TopParser
 from slackwater.language.window_parser import WINDOW_WORDS
 
 MOST_NESTED = 8
 """How deep queries may stand in each other."""
 MOST_INPUTS = 32
 """Streams that a query reads in all, sub-queries included."""
-_HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
-_SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"HAVING", "OPTIONS", "MATCH"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _INNER = (("JOIN",), ("INNER", "JOIN"))
 _OTHERS: dict[tuple[str, ...], str] = {
@@ -61,7 +58,7 @@ _SECOND = (
 )
 _OF_A_FILE = "CREATE QUERY names a query in a file of queries; one query by itself begins with SELECT"
 _NOT_AN_ALIAS = (
-    (_SOFT - WINDOW_WORDS - {"MATCH"})
+    (SOFT - WINDOW_WORDS - {"MATCH"})
     | _JOINS
     | _TARGETS
     | _WINDOW_WORDS
@@ -69,15 +66,15 @@ _NOT_AN_ALIAS = (
 )
 
 
-class QueryParser(WindowFunctionParser):
+class QueryParser(TopParser):
     """Reads whole queries."""
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The one query of a text."""
         self.begin(raw_tokens, sql)
-        self.named: dict[str, Named] = {}
-        """The sub-queries that have a name."""
+        self.named = {}
         self.waits, self.delay = None, 0
+        self.numbered = {}
         self.read: set[str] = set()
         """Those names that some query reads."""
         self.extents: dict[int, tuple[int, int]] = {}
@@ -90,6 +87,7 @@ class QueryParser(WindowFunctionParser):
         query = self._query()
         query.meta[TEXT] = self.sql
         self._check_named(query)
+        self.check_numbered()
         self._read_ending(query)
         query.set("explain", explain)
         query.set("named", list(self.named.values()))
@@ -150,11 +148,11 @@ class QueryParser(WindowFunctionParser):
         if select.kind and behind is not None:
             select.meta["kind"] = behind.start, behind.end + 1
         select.set("to_stream", self.read_relation_to_stream())
-        items = self._list("SELECT needs columns to return", frozenset(), aliased=True)
-        select.set("items", [self._item(*one) for one in items])
+        items = self.read_list("SELECT needs columns to return", frozenset(), self.read_selected)
+        select.set("items", self.take_number(select, [self._item(*one) for one in items]))
         if not self.accept("FROM"):
             self.fail("expected FROM and the streams to read here")
-        select.set("streams", self._from())
+        select.set("streams", self._from(self.is_numbered(select)))
         windows, match = self._between()
         if self.accept("WHERE"):
             select.set("where", self._condition("WHERE", commas=False))
@@ -163,11 +161,12 @@ class QueryParser(WindowFunctionParser):
         select.set("windows", windows)
         select.set("match", match)
         if self.accept("GROUP", "BY"):
-            select.set("groups", [one for one, *_ in self._list("GROUP BY needs columns to group by", _SOFT)])
+            select.set("groups", [one for one, *_ in self.read_list("GROUP BY needs columns to group by", SOFT)])
         if self.accept("HAVING"):
             select.set("having", self._condition("HAVING", commas=False))
+        self.read_top(select)
         self.move_window(select)
-        return self.placed(select, first)
+        return self.flattened(self.placed(select, first))
 
     def _between(self, known: MatchTime | None = None) -> tuple[list[Any], MatchTime | None]:
         """What is said about time between streams: window clauses and MATCH TIME, which stands once."""
@@ -178,30 +177,6 @@ class QueryParser(WindowFunctionParser):
             match = self.read_match()
             windows += self.read_window_clauses()
         return windows, match
-
-    def _list(self, nothing: str, soft: frozenset[str], aliased: bool = False) -> list[tuple[exp.Expr, list[Token]]]:
-        """Comma-separated expressions up to the next clause, each with its tokens; brackets are kept whole."""
-        start, end, depth = self._index, self.clause_end(_HARD, soft), 0
-        cuts = [start - 1]
-        for at in range(start, end):
-            here = word(self._tokens[at])
-            depth += (here in ("(", "[")) - (here in (")", "]"))
-            if depth == 0 and here == ",":
-                cuts.append(at)
-        cuts.append(end)
-        items = [(before + 1, after) for before, after in pairwise(cuts)]
-        self._advance(end - start)
-        if items[-1][0] == end:
-            self.fail(nothing if len(items) == 1 else "something is missing after the last comma")
-        for (first, stop), (following, its_stop) in pairwise(items):
-            if first == stop:
-                after = self._tokens[following] if following < its_stop else None
-                self.fail("something is missing before this item", after)
-        found = []
-        for first, stop in items:
-            self._advance(first - self._index)
-            found.append((self.read_expression(stop, aliased), self._tokens[first:stop]))
-        return found
 
     def _item(self, node: exp.Expr, tokens: list[Token]) -> Item:
         called = None
@@ -214,8 +189,8 @@ class QueryParser(WindowFunctionParser):
         put(item, tokens[0].start, tokens[-1].end + 1)
         return item
 
-    def _from(self) -> list[Stream]:
-        streams = [self._stream()]
+    def _from(self, numbered: bool) -> list[Stream]:
+        streams = [self._stream(numbered=numbered)]
         while True:
             if self.accept(","):
                 streams.append(self._stream())
@@ -272,7 +247,7 @@ class QueryParser(WindowFunctionParser):
             self.fail("expected ',' or ')' here, as in USING (key)")
         return names
 
-    def _stream(self, join: str = ",") -> Stream:
+    def _stream(self, join: str = ",", numbered: bool = False) -> Stream:
         first = self._curr
         stream = Stream(join=join)
         if self.begins_table_function():
@@ -288,7 +263,10 @@ class QueryParser(WindowFunctionParser):
         if window is not None and stream.window is not None:
             raise QueryError("there is a window already; leave one of them out", self.sql, *window.place)
         if called is None and isinstance(stream.reads, Select):
-            self.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
+            if not numbered and not self.is_numbered(stream.reads):
+                self.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
+            # Flink lets it have none.
+            called = exp.Identifier(this="t")
         stream.set("called", called)
         stream.set("window", window or stream.window)
         return stream
@@ -355,7 +333,7 @@ class QueryParser(WindowFunctionParser):
 
     def _condition(self, clause: str, commas: bool, more: frozenset[str] = frozenset()) -> exp.Expr:
         """A condition up to the next clause; `more` begins one here, too."""
-        stop = self.clause_end(_HARD | {","} if commas else _HARD, _SOFT | _JOINS | more)
+        stop = self.clause_end(HARD | {","} if commas else HARD, SOFT | _JOINS | more)
         if stop == self._index:
             self.fail(f"{clause} needs a condition")
         tokens = self._tokens[self._index : stop]

@@ -109,8 +109,8 @@ def _refuse_reserved(name: str, text: str, place: tuple[int, int], aggregate: bo
         raise QueryError("a column of the result needs a name", text, *place)
 
 
-def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
-    """Every column of the result, named."""
+def bind_outputs(items: Sequence[Item], scope: Scope, windowed: bool = False) -> tuple[Output, ...]:
+    """Every column of the result, named; `windowed`, behind the bounds of a window."""
     exprs: list[Expr] = []
     requested: list[RequestedName] = []
     scalars = Scalars(scope, "the SELECT list of a join")
@@ -124,7 +124,7 @@ def bind_outputs(items: Sequence[Item], scope: Scope) -> tuple[Output, ...]:
         for position, name in _spread(starred, scope, qualified=isinstance(item.node, exp.Column)):
             exprs.append(scope.at((position, name)))
             requested.append(RequestedName(None, name, f"{scope.streams[position].alias}_{name}", item.place))
-    names = name_columns(requested, scope.text, aggregate=False)
+    names = name_columns(requested, scope.text, aggregate=windowed)
     return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
 
 

@@ -121,6 +121,10 @@ class WindowFunctionParser(ClauseParser):
         """What a window is of: TABLE s, s, or a query in parentheses."""
         raise NotImplementedError
 
+    def is_numbered(self, query: object) -> bool:
+        """Whether a query numbers its rows."""
+        raise NotImplementedError
+
     def _partition(self, name: str) -> set[str]:
         """The columns of PARTITION BY, if that comes next."""
         keys: set[str] = set()
@@ -224,6 +228,8 @@ class WindowFunctionParser(ClauseParser):
             if window is None or function is None or (len(select.streams) == 1 and select.groups is not None):
                 if isinstance(window, Window) and function is not None and stream.query is not None:
                     _name_own_window(select, stream, window)
+                continue
+            if len(select.streams) == 1 and (select.top is not None or self.is_numbered(select)):
                 continue
             if len(select.streams) > 1 or not any(first_aggregate(item.node) for item in select.items):
                 if isinstance(window, Window) and window.slide is None:

@@ -14,10 +14,10 @@ The keys of attributes, by kind of node:
 - slack: stream, quality, at_once (whether tuples pass as they arrive, and slack is how long they stay findable),
   max_ahead_us, max_behind_us, idle_timeout_us, idle_after, initial_slack_us
 - synchronizer: inputs (their names), strategy, alpha, of ("tuples" before an operator, "results" behind one)
-- operator: operator ("join", "asof", "aggregate", "selection", "union", "distinct"), streams, columns, needs_order;
-  of joins shape, windows, between, equalities, conditions, algorithm, because, probe_order, counted; of as-of joins
-  outer, equalities, conditions, strict, within_us; of aggregates windows, keys, aggregates, having; of distinct
-  windows, keys
+- operator: operator ("join", "asof", "aggregate", "selection", "union", "distinct", "top"), streams, columns,
+  needs_order; of joins shape, windows, between, equalities, conditions, algorithm, because, probe_order, counted; of
+  as-of joins outer, equalities, conditions, strict, within_us; of aggregates windows, keys, aggregates, having; of
+  distinct windows, keys; of top most, keys, order, range_us
 - relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds, and in `emit`: kind,
   every_us, error, correctable_us, change_key
 - output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow

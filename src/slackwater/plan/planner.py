@@ -25,6 +25,7 @@ from slackwater.language.bound import AggregateQuery, BoundQuery, InstantQuery, 
 from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
 from slackwater.language.estimates import estimate_columns
+from slackwater.language.top import TopQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.contract import OperatorSpec
@@ -48,6 +49,7 @@ from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
 from slackwater.plan.selected import emitted_for, identities, nulls_of, output_column
 from slackwater.plan.sizes import check_sizes, kept_places, weights_of
+from slackwater.plan.top import plan_top
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)
@@ -292,6 +294,7 @@ PLANNERS: Mapping[type, PlanKind] = {
     UnionQuery: plan_union,
     DistinctQuery: plan_distinct,
     AsOfQuery: plan_as_of,
+    TopQuery: plan_top,
     InstantQuery: plan_instant,
 }
 """By the kind of a query."""

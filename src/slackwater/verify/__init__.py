@@ -31,6 +31,7 @@ from slackwater.language.bound import (
     raw_streams,
 )
 from slackwater.language.distinct import DistinctQuery
+from slackwater.language.top import TopQuery
 from slackwater.verify.absence import judge_absence
 from slackwater.verify.aggregate import judge_aggregate, read_by
 from slackwater.verify.aggregate_truth import make_truth
@@ -121,7 +122,7 @@ class _Court:
         """The verdict on one answer."""
         query = self.query
         with self._workbench() as connection:
-            if is_chain(query):
+            if is_chain(query) or isinstance(query, TopQuery):
                 return judge_chain(connection, query, inputs, produced, self.periods, self.in_epochs)
             render = self._load(connection, inputs)
             trial = Trial(connection, query, render, produced, self.periods, self.count_only, self.resizes)

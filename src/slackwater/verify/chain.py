@@ -25,6 +25,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.tree import Expr, columns_of
 from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import (
+    WINDOW_COLUMNS,
     AggregateQuery,
     BoundQuery,
     JoinQuery,
@@ -34,9 +35,11 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
+from slackwater.language.derived import leaves_as
+from slackwater.language.top import NUMBER, TopQuery
 from slackwater.verify.aggregate_truth import make_truth, read_sql
 from slackwater.verify.groups import GroupRenderer, is_wanted
-from slackwater.verify.inputs import JudgedInput, load
+from slackwater.verify.inputs import JudgedInput, as_produced, load
 from slackwater.verify.join_truth import Enumeration
 from slackwater.verify.sql import TYPES, Renderer
 
@@ -59,6 +62,8 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
     conditions: tuple[Expr, ...] = (*query.conditions, *query.kept) if isinstance(query, JoinQuery) else ()
     if isinstance(query, AsOfQuery):
         conditions = (*query.kept, *(side for pair in query.keys for side in pair))
+    if isinstance(query, TopQuery):
+        return [*found, *query.partition, *(one.expr for one in query.order), *query.selected]
     return [*found, *conditions, *(output.expr for output in query.outputs)]
 
 
@@ -104,7 +109,7 @@ class Levels:
     def _results(self, query: BoundQuery, variant: Variant, read: list[int], last: bool) -> str:
         """`last`: no join and no window reads them."""
         level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int], bool], str]] = {
-            UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined,
+            UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined, TopQuery: self._first,
         }  # fmt: skip
         return level_of[type(query)](query, variant, read, last)
 
@@ -146,6 +151,35 @@ class Levels:
         there = is_wanted(query, value) + ("" if variant == "true" else " AND present > 0")
         columns_of_all = ", ".join(["window_end - 1 AS ts", f"{_NEVER} AS met", *listed])
         return self._made(f"SELECT {columns_of_all} FROM {windows} WHERE {there}")
+
+    def _first(self, query: TopQuery, variant: Variant, read: list[int], last: bool) -> str:
+        """The first rows of every window, which a late row is in if it ends after the watermark that it met; they
+        stand at its end."""
+        (stream,) = query.streams
+        render = Renderer([stream.schema])
+        (source,) = self._sources(query, variant, read, render)
+        if stream.range is None:
+            start, end = render.column(0, WINDOW_COLUMNS[0]), "ts_0 + 1"
+        else:
+            start = f"sw_floor(ts_0, {stream.range})"
+            end = f"{start} + {stream.range}"
+        way, nulls = {True: "DESC", False: "ASC"}, {True: "NULLS FIRST", False: "NULLS LAST"}
+        order = [f"{render.value(one.expr)} {way[one.descending]} {nulls[one.nulls_first]}" for one in query.order]
+        order += ["ts_0", *(f"{render.value(expr)} NULLS FIRST" for expr in query.selected)]
+        parts = ", ".join(["made", *map(render.value, query.partition)])
+        shown = [
+            "number" if one.expr == NUMBER
+            else as_produced(one.expr, [stream.schema], leaves_as(one.expr, query.streams), render)
+            for one in query.outputs
+        ]  # fmt: skip
+        columns = ["made AS ts", f"{_NEVER} AS met", "begun AS c0", "made AS c1"]
+        columns += [f"{value} AS c{k}" for k, value in enumerate(shown, 2)]
+        there = "true" if variant == "true" else "met_0 < made"
+        windows = f"SELECT *, {start} AS begun, {end} AS made FROM {source}"
+        numbered = f"SELECT *, row_number() OVER (PARTITION BY {parts} ORDER BY {', '.join(order)}) AS number"
+        return self._made(
+            f"SELECT {', '.join(columns)} FROM ({numbered} FROM ({windows}) WHERE {there}) WHERE number <= {query.most}"
+        )
 
     def _windows(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:
         render = Renderer([query.stream.schema])

@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
-from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, BoundQuery, RowsQuery
+from slackwater.language.derived import columns_of_result, result_schema
+from slackwater.language.top import TopQuery
 from slackwater.verify.aggregate import errors_of, identity_of, near, store_rows, verdict_on_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.groups import as_computed, is_wanted
@@ -37,8 +39,8 @@ def judge_chain(
     periods: RecallPeriods,
     in_epochs: bool = True,
 ) -> Verdict:
-    """Compare what a query with others inside it gave with the truth. `inputs`: the raw streams in the order of the
-    text."""
+    """Compare what a query with others inside it, or one for first rows, gave with the truth. `inputs`: the raw streams
+    in the order of the text."""
     levels = Levels(connection, inputs, query.emit.corrections, in_epochs)
     if isinstance(query, AggregateQuery):
         verdict = _judge_windows(connection, query, levels, produced)
@@ -56,9 +58,11 @@ def _judge_rows(
     produced: Iterable[pa.Table] | pa.Table,
     periods: RecallPeriods,
 ) -> Verdict:
-    kinds = [output.expr.kind for output in query.outputs]
-    columns = {"ts": ("_ts", Kind.TIME)}
-    columns |= {f"c{k}": (output.name, output.expr.kind) for k, output in enumerate(query.outputs)}
+    fields = columns_of_result(result_schema(query))
+    kinds = [field.kind for field in fields]
+    of_windows = isinstance(query, TopQuery)
+    columns = {"ts": (WINDOW_COLUMNS[1] if of_windows else RESULT_TIME, Kind.TIME)}
+    columns |= {f"c{k}": (field.name, field.kind) for k, field in enumerate(fields)}
     stored = store(connection, "produced", columns, "ts", produced)
     sides = {variant: levels.results(query, variant) for variant in VARIANTS} | {"given": "produced"}
     listed = ", ".join(["ts", *(f"{comparable(f'c{k}', kind)} AS c{k}" for k, kind in enumerate(kinds))])
@@ -66,10 +70,13 @@ def _judge_rows(
     counts = ", ".join(f"count(*) FILTER (side = '{side}') AS n_{side}" for side in sides)
     groups = ", ".join(["ts", *(f"c{k}" for k in range(len(kinds)))])
     connection.execute(f"CREATE TABLE counted AS SELECT {groups}, {counts} FROM ({together}) GROUP BY {groups}")
+    # Which rows are first is sure only where both bounds say so: another row in a window may move any of them.
+    unsure = "bool_or(n_sure <> n_maybe) OVER (PARTITION BY ts)" if of_windows else "false"
     true, hits, unexplained, spurious = connection.execute(
         "SELECT coalesce(sum(n_true), 0), coalesce(sum(least(n_true, n_given)), 0),"
-        " coalesce(sum(greatest(0, least(n_sure, n_maybe) - n_given)), 0),"
-        " coalesce(sum(greatest(0, n_given - greatest(n_true, n_sure, n_maybe))), 0) FROM counted"
+        " coalesce(sum(greatest(0, least(n_sure, n_maybe) - n_given)) FILTER (NOT unsure), 0),"
+        " coalesce(sum(greatest(0, n_given - greatest(n_true, n_sure, n_maybe))) FILTER (NOT unsure), 0)"
+        f" FROM (SELECT *, {unsure} AS unsure FROM counted)"
     ).fetchone()
     recalls = periods.recalls_of(
         connection,
@@ -77,8 +84,10 @@ def _judge_rows(
         " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts",
     )
     late = max(0, int(true - hits - unexplained))
+    # A late row that was not there lets others in.
+    displaced = int(stored.rows - hits - spurious) if of_windows else 0
     return Verdict(
-        "recall", stored.rows, int(true), late, int(unexplained), int(spurious), stored.descents, recalls
+        "recall", stored.rows, int(true), late, int(unexplained), int(spurious), stored.descents, recalls, displaced
     )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+SELECT v FROM s [0 s] ORDER BY v LIMIT 3

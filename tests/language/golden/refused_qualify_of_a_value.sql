@@ -1,0 +1,1 @@
+SELECT v FROM s [1 MINUTE] QUALIFY v > 3
