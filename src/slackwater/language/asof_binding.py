@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slackwater.core.options import Options
-from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.quality import Quality
 from slackwater.core.results import ISTREAM
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import StreamRef
 from slackwater.language.groups import conjuncts_of
-from slackwater.language.nodes import ASOF_JOINS, Select, Stream, refused, target_word, text_of
+from slackwater.language.nodes import ASOF_JOINS, Select, Stream, refused, text_of
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.selection import bind_outputs
@@ -55,12 +56,6 @@ def check_as_of(select: Select) -> None:
         raise refused(
             select.to_stream, f"{select.out.kind} is not offered with {what}; its rows leave when they are made"
         )
-    if select.target is not None and isinstance(select.quality, Recall | RelativeError):
-        message = (
-            f"{target_word(select.quality)} is not offered with {what}: how many rows a version that comes late would"
-            " have changed has no bound; write DELAY, COMPLETE or NO WAIT"
-        )
-        raise refused(select.target, message)
 
 
 def bind_as_of(select: Select, streams: tuple[StreamRef, ...], quality: Quality, options: Options) -> AsOfQuery:
@@ -68,18 +63,7 @@ def bind_as_of(select: Select, streams: tuple[StreamRef, ...], quality: Quality,
     joined = select.streams[1]
     scope = Scope(text_of(select), streams)
     on = [] if joined.on is None else conjuncts_of([Scalars(scope, "ON").condition(joined.on)])
-    if joined.match_condition is None:
-        times = [one for one in on if _strict(one, streams) is not None]
-        on = [one for one in on if one not in times]
-    else:
-        times = [Scalars(scope, "MATCH_CONDITION").condition(joined.match_condition)]
-    strict = _strict(times[0], streams) if len(times) == 1 else None
-    if strict is None:
-        first, second = (f"{stream.alias}.{stream.schema.time}" for stream in streams)
-        message = (
-            f"{joined.join} goes by one comparison of the event times: MATCH_CONDITION ({first} >= {second}), or >"
-        )
-        raise refused(joined.match_condition or joined, message)
+    strict, on = _by_time(joined, on, scope)
     filters: list[list[Expr]] = [[], []]
     keys = []
     for expr in on:
@@ -103,12 +87,39 @@ def bind_as_of(select: Select, streams: tuple[StreamRef, ...], quality: Quality,
     return AsOfQuery(both, tuple(keys), outputs, quality, options, strict, joined.within, joined.outer, kept)
 
 
+def _by_time(joined: Stream, on: list[Expr], scope: Scope) -> tuple[bool, list[Expr]]:
+    """Whether a version must be older, and what else ON says."""
+    streams = scope.streams
+    first, second = (f"{stream.alias}.{stream.schema.time}" for stream in streams)
+    if joined.as_of is not None:
+        if Scalars(scope, "FOR SYSTEM_TIME AS OF").bind(joined.as_of) != _time_of(streams, 0):
+            message = f"a version is that of the event time of the other stream; write FOR SYSTEM_TIME AS OF {first}"
+            raise refused(joined.as_of, message)
+        return False, on
+    if joined.match_condition is None:
+        times = [one for one in on if _strict(one, streams) is not None]
+        on = [one for one in on if one not in times]
+    else:
+        times = [Scalars(scope, "MATCH_CONDITION").condition(joined.match_condition)]
+    strict = _strict(times[0], streams) if len(times) == 1 else None
+    if strict is None:
+        message = (
+            f"{joined.join} goes by one comparison of the event times: MATCH_CONDITION ({first} >= {second}), or >"
+        )
+        raise refused(joined.match_condition or joined, message)
+    return strict, on
+
+
+def _time_of(streams: tuple[StreamRef, ...], stream: int) -> Column:
+    return Column(stream, streams[stream].schema.time, Kind.TIME)
+
+
 def _strict(expr: Expr, streams: tuple[StreamRef, ...]) -> bool | None:
     """Whether a comparison of the event times says older, and not only not newer; None if it is no such comparison."""
     if not isinstance(expr, Call) or expr.op not in (*_STRICT, *_TURNED):
         return None
     sides = expr.args if expr.op in _STRICT else expr.args[::-1]
-    times = [one.stream for one in sides if isinstance(one, Column) and one.name == streams[one.stream].schema.time]
+    times = [one.stream for one in sides if isinstance(one, Column) and one == _time_of(streams, one.stream)]
     return _STRICT[_TURNED.get(expr.op, expr.op)] if times == [0, 1] else None
 
 

@@ -114,7 +114,8 @@ def _item(self: Generator, node: Item) -> str:
 
 def _stream(self: Generator, node: Stream) -> str:
     reads = f"({self.sql(node.reads)})" if isinstance(node.reads, Select) else self.sql(node.reads)
-    called = "" if node.called is None else f" AS {self.sql(node.called)}"
+    as_of = "" if node.as_of is None else f" FOR SYSTEM_TIME AS OF {self.sql(node.as_of)}"
+    called = as_of + ("" if node.called is None else f" AS {self.sql(node.called)}")
     window = "" if node.window is None else f" {self.sql(node.window)}"
     on = "" if node.on is None else f" ON {self.sql(node.on)}"
     using = f" USING ({', '.join(map(self.sql, node.using))})" if node.using else ""
@@ -165,7 +166,7 @@ def _items(self: Generator, node: Select) -> str:
 
 def _one_select(self: Generator, node: Select) -> str:
     first, *rest = node.streams
-    joined = (f"{',' if one.join == ',' else f' {one.join}'} {self.sql(one)}" for one in rest)
+    joined = (f"{',' if one.join == ',' else f' {one.join_as_written}'} {self.sql(one)}" for one in rest)
     parts = [
         "SELECT",
         node.kind,

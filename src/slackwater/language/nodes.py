@@ -193,11 +193,18 @@ class Stream(Clause):
     """What MATCH_CONDITION of an as-of join says, without the parentheses."""
     within = Part[int | None]()
     """How much older the version of an as-of join may be."""
+    as_of = Part[exp.Column | None]()
+    """The time behind FOR SYSTEM_TIME AS OF, which makes JOIN an as-of join."""
 
     @property
     def kind(self) -> JoinKind:
         """What becomes of tuples without partner."""
         return JOINED_AS.get(self.join, JoinKind.INNER)
+
+    @property
+    def join_as_written(self) -> str:
+        """What stands before it where FOR SYSTEM_TIME stands behind it."""
+        return self.join if self.as_of is None else self.join.replace("ASOF ", "")
 
     @property
     def outer(self) -> bool:
@@ -237,6 +244,8 @@ JOINED_AS = {
 
 ASOF_JOINS = {"ASOF JOIN": False, "LEFT ASOF JOIN": True}
 """As-of joins by the words before a stream, and whether they give what finds nothing."""
+VERSIONED_AS = {"JOIN": "ASOF JOIN", "LEFT JOIN": "LEFT ASOF JOIN"}
+"""The as-of join that FOR SYSTEM_TIME AS OF makes of a join."""
 
 
 class Named(Clause):

@@ -23,6 +23,7 @@ from slackwater.language.nodes import (
     EXPLAIN_AS,
     JOINED_AS,
     TEXT,
+    VERSIONED_AS,
     Item,
     MatchTime,
     Named,
@@ -50,6 +51,7 @@ _OTHERS: dict[tuple[str, ...], str] = {
     ("ASOF", "LEFT", "JOIN"): "LEFT ASOF JOIN",
 }
 """How joins are written that are not inner joins."""
+_EXAMPLE_OF_VERSIONS = "as in o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency"
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
 _SECOND = (
@@ -200,7 +202,7 @@ class QueryParser(TopParser):
                     self.fail("CROSS JOIN takes no ON; write JOIN ... ON")
             elif (join := self._join()) is not None:
                 streams.append(self._stream(join))
-                if join in ASOF_JOINS:
+                if streams[-1].join in ASOF_JOINS:
                     self._read_as_of(streams[-1])
                     continue
                 if self.accept("USING"):
@@ -213,6 +215,20 @@ class QueryParser(TopParser):
                 streams[-1].set("on", self._condition("ON", commas=True))
             else:
                 return streams
+
+    def _read_version(self, stream: Stream) -> None:
+        """FOR SYSTEM_TIME AS OF a time, which makes an as-of join of a join."""
+        if stream.join not in VERSIONED_AS or stream.query is not None:
+            self.fail(f"FOR SYSTEM_TIME stands behind the name of a stream of versions, {_EXAMPLE_OF_VERSIONS}")
+        if not self.accept("FOR", "SYSTEM_TIME", "AS", "OF"):
+            self.fail(f"expected FOR SYSTEM_TIME AS OF and a time here, {_EXAMPLE_OF_VERSIONS}")
+        first, name, table = self._curr, self.name("the event time of the other stream"), None
+        if self.accept("."):
+            table, name = name, self.name("the event time of the other stream")
+        column = exp.Column(this=name, table=table)
+        put(column, first.start, self._prev.end + 1)
+        stream.set("as_of", column)
+        stream.set("join", VERSIONED_AS[stream.join])
 
     def _read_as_of(self, stream: Stream) -> None:
         """What stands behind the stream of an as-of join."""
@@ -254,6 +270,8 @@ class QueryParser(TopParser):
             self.read_table_function(stream)
         else:
             self.read_table(stream)
+        if self.word() == "FOR" and self.word(1) == "SYSTEM_TIME":
+            self._read_version(stream)
         self.placed(stream, first)
         self.read_watermark(stream)
         called, window = self._alias(), self.read_window()

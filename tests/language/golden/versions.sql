@@ -1,0 +1,1 @@
+SELECT o.v, r.v AS rate FROM a AS o JOIN b FOR SYSTEM_TIME AS OF o.ts AS r ON o.key = r.key WITHIN 1 DAY WHERE r.ok WITH DELAY 10 SECONDS
