@@ -34,6 +34,13 @@ def processed(spec: AsOfJoin, released: Iterable[Released]) -> Counter[Any]:
     return _rows(spec, [s.tuple for s in steps if not s.late], [(s.tuple, s.met if s.late else ALWAYS) for s in steps])
 
 
+def corrected(spec: AsOfJoin, released: Iterable[Released], reach: int) -> Counter[Any]:
+    """The rows in the end, where tuples count as if the watermark were `reach` behind."""
+    steps = list(released)
+    asking = [s.tuple for s in steps if s.tuple.ts >= s.met - reach]
+    return _rows(spec, asking, [(s.tuple, s.met - reach if s.late else ALWAYS) for s in steps])
+
+
 def state_bound(spec: AsOfJoin, since: Callable[[int], int], watermark: int) -> int:
     """What the watermark has not passed, of both streams, and a version of each of a few keys."""
     return 64 + 4 * since(watermark - 1)

@@ -66,5 +66,5 @@ def test_keys_are_numbered_anew_once_most_have_gone():
     assert (len(versions), len(versions.table)) == (10, 10)
     last = tuples[:, -1:].copy()
     last[0] += 10
-    found, answers = versions.walk(last, last[2:], np.ones(1, np.bool_), last[0])
-    assert (found.tolist(), answers.tolist()) == ([True], [[2 * FEWEST - 1]])
+    ages, answers = versions.walk(last, last[2:], np.ones(1, np.bool_), last[0])
+    assert (ages.tolist(), answers.tolist()) == ([10], [[2 * FEWEST - 1]])

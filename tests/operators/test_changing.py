@@ -33,16 +33,16 @@ def controller(slack):
     return LargestDelay() if slack is None else FixedSlack(slack)
 
 
-def released(batch, epochs, cuts, slack):
+def released(batch, epochs, cuts, slack, streams=1):
     """What the slow release gives of a trace, however time is cut."""
     rule = SlackRule(0, follows=True) if slack is None else SlackRule(slack)
     if epochs.each_tuple:
-        return oracle_tuple_release(batch, 1, rule)
+        return oracle_tuple_release(batch, streams, rule)
     if epochs.tuples:
         cuts = cuts_by_count(batch, epochs.tuples)
     elif epochs.span:
         cuts = cuts_by_span(batch, epochs.span)
-    return oracle_epoch_release(batch, 1, cuts, rule)
+    return oracle_epoch_release(batch, streams, cuts, rule)
 
 
 @each_aggregate

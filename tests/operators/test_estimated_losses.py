@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
-from slackwater.operators.join import retention as retaining
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.policy import BY_EVENT_TIME
 from slackwater.operators.join.probing import Equality, classes_of
-from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
+from slackwater.quality.ledger import retention as retaining
 from slackwater.quality.ledger import synopsis
+from slackwater.quality.ledger.retention import Retention
 from tests.effort import tried
 from tests.kit.drive import NO_GUARD, Outcome, feed
 from tests.kit.examples import EXAMPLES, KINDS, ROWS

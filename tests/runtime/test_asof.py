@@ -143,6 +143,23 @@ def test_texts_are_keys_and_values_and_conditions_stand_where_they_mean_somethin
     assert runtime.verify(query, streams).sound
 
 
+def test_versions_are_valid_from_their_time_until_the_next(runtime: Runtime) -> None:
+    streams = arrived(
+        {"k": INT, "v": INT}, ("b", 1000, 1, 5), ("a", 1000, 1, 1), ("a", 4000, 1, 2), ("b", 3000, 1, 0),
+        ("b", 6000, 1, 7), ("a", 2999, 1, 3), ("a", 6000, 1, 4), ("a", 6000, 2, 5),
+    )  # fmt: skip
+    # A version of nothing says that there is none from then on.
+    query = (
+        "SELECT a.v AS mine, CASE WHEN r.v > 0 THEN r.v END AS theirs FROM a {} JOIN b FOR SYSTEM_TIME AS OF a.ts AS r"
+        " ON a.k = r.k {} WITH DELAY 10 SECONDS"
+    )
+    found = [(1, 5), (3, 5), (2, None), (4, 7), (5, None)]
+    assert runtime.run(query.format("LEFT", ""), streams).rows("mine", "theirs") == found
+    kept = runtime.run(query.format("", "WHERE r.v > 0"), streams).rows("mine", "theirs")
+    assert kept == [row for row in found if row[1]]
+    assert runtime.verify(query.format("LEFT", ""), streams).sound
+
+
 def test_without_a_key_the_latest_of_all_counts(runtime: Runtime) -> None:
     query = "SELECT a.v AS mine, b.v AS theirs FROM a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) WITH DELAY 1 SECOND"
     streams = arrived({"v": INT}, ("b", 1, 5), ("b", 4, 6), ("a", 3, 1), ("a", 5, 2))
@@ -166,6 +183,50 @@ def test_a_late_tuple_is_a_version_of_those_that_the_watermark_has_not_passed(ru
         assert late == {"a": 1, "b": 1}
     verdict = runtime.verify(query, streams, epoch)
     assert verdict.sound
+
+
+@pytest.mark.parametrize(("target", "form"), [(0.9, FORMS[0]), (0.97, FORMS[1]), (0.97, FORMS[3])], ids=str)
+def test_a_target_is_kept_and_what_is_measured_is_true(
+    runtime: Runtime, target: float, form: tuple[str, str, str]
+) -> None:
+    query = QUERY.format(*form[:2]) + form[2] + f" WITH RECALL {target} OVER 2 SECONDS"
+    said, verdict = runtime.judged(query, trace(4000, seed=9), runtime.offered("50", "1")[0])
+    assert verdict.sound
+    assert verdict.recall_overall >= target - 0.01
+    assert verdict.missing_late > 0, "the least slack that is enough loses some"
+    measured = said["measured_quality"]
+    assert measured["measured"] == pytest.approx(verdict.recall_overall, abs=1e-9)
+    assert measured["precision"] == pytest.approx(verdict.precision, abs=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: " ".join(form))
+def test_corrections_make_rows_those_of_all_tuples(runtime: Runtime, form: tuple[str, str, str]) -> None:
+    query = QUERY.format(*form[:2]) + form[2] + " WITH NO WAIT EMIT IN ORDER WITH CORRECTIONS FOR {}"
+    streams, epoch = trace(400, seed=2), runtime.offered("7", "1")[0]
+    for reach, exact in (("1 MINUTE", True), ("100 MS", False)):
+        verdict = runtime.verify(query.format(reach), streams, epoch)
+        assert verdict.sound
+        assert verdict.missing_late > 0
+        assert verdict.changed is not None
+        corrected = verdict.changed.corrected
+        assert corrected is not None
+        assert (corrected.missing == 0) == exact
+        assert verdict.changed.corrections > 10
+
+
+def test_a_row_is_updated_by_a_version_that_comes_late(runtime: Runtime) -> None:
+    streams = arrived(
+        {"k": INT, "v": INT}, ("b", 0, 1, 1), ("a", 3000, 1, 1), ("b", 3000, 9, 0), ("a", 5000, 1, 2),
+        ("b", 5000, 9, 0), ("b", 2000, 1, 7), ("a", 4000, 1, 3), ("a", 6000, 2, 4), ("b", 6000, 9, 0),
+    )  # fmt: skip
+    query = QUERY.format("LEFT ASOF JOIN", ">=") + " WITH NO WAIT EMIT IN ORDER WITH CORRECTIONS"
+    rows = runtime.run(query, streams, runtime.offered("1", "1 s")[0]).rows("mine", "theirs", "_change", "_version")
+    table: dict[Any, Any] = {}
+    for mine, theirs, change, version in sorted(rows, key=lambda row: row[3]):
+        assert change == ("update" if mine in table else "insert")
+        assert version == (1 if mine in table else 0)
+        table[mine] = theirs
+    assert table == {1: 7, 2: 7, 3: 7, 4: None}
 
 
 @pytest.mark.local_only("refused before a runtime is asked")

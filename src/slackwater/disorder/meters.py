@@ -75,6 +75,10 @@ class Ledger(QualityMeter, ABC):
         """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
         where curves are made of results, not of tuples."""
 
+    def ages(self) -> tuple[float, float] | None:
+        """By how much members of results are older than these, summed up, and how many; None where windows tell."""
+        return None
+
     @abstractmethod
     def of_all_shards(self) -> SharedLedger:
         """That of all shards, where this is the ledger of one."""

@@ -16,6 +16,7 @@ from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
 from slackwater.language.absence import bind_absence, has_absence, why_no_recall, why_not_so
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.asof_binding import as_of, bind_as_of
 from slackwater.language.bound import (
     AggregateQuery,
@@ -215,7 +216,7 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         )
     elif isinstance(bound, JoinQuery) and isinstance(quality, Recall):
         message = why_no_recall(bound, quality)
-    elif isinstance(bound, JoinQuery) and isinstance(quality, RelativeError):
+    elif isinstance(bound, JoinQuery | AsOfQuery) and isinstance(quality, RelativeError):
         message = (
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
         )
@@ -242,10 +243,13 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
 
 def _check_options(query: Select, bound: BoundQuery) -> None:
     """Refuse options that the kind of a join does not go with."""
-    if isinstance(bound, JoinQuery) and bound.kind is not JoinKind.INNER and query.settings is not None:
+    message = None
+    if isinstance(bound, JoinQuery) and bound.kind is not JoinKind.INNER:
         message = why_not_so(bound)
-        if message is not None:
-            raise refused(query.settings, message)
+    elif isinstance(bound, AsOfQuery) and bound.options.controller not in (None, "steady"):
+        message = f"option controller = '{bound.options.controller}' is for joins with windows; leave it out"
+    if message is not None and query.settings is not None:
+        raise refused(query.settings, message)
 
 
 def _check_emission(query: Select, bound: BoundQuery) -> None:

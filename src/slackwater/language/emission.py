@@ -33,7 +33,7 @@ def why_not_emitted(query: BoundQuery, emit: Emit) -> str | None:
         return None
     if isinstance(query, InstantQuery):
         return f"EMIT {emit} is not offered where windows slide together: {_LEAVE_OUT}"
-    if isinstance(query, AsOfQuery):
+    if isinstance(query, AsOfQuery) and emit.kind != IN_ORDER:
         return f"EMIT {emit} is not offered with ASOF JOIN, which waits for the watermark to be sure; {_LEAVE_OUT}"
     if isinstance(query, TopQuery):
         return (

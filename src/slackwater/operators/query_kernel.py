@@ -50,7 +50,7 @@ from slackwater.operators.response_time import Responding
 from slackwater.operators.stages import Tells
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
-STATE_VERSION = 14
+STATE_VERSION = 15
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 

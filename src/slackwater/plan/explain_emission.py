@@ -10,6 +10,7 @@ from typing import Any
 from slackwater.core.emitting import CHANGE, EARLY, EXPECTED_ERROR, VERSION
 from slackwater.core.results import DSTREAM, ISTREAM, Out
 from slackwater.core.time import format_duration
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.operators.description import Described, Detail
 from slackwater.plan.physical import PhysicalPlan
@@ -70,6 +71,9 @@ def _key(plan: PhysicalPlan) -> str:
     if isinstance(plan.query, AggregateQuery):
         missing = ", ".join(key.name for key in plan.query.keys)
         return f"{rows}, but not of which group: for that, select {missing}"
+    if isinstance(plan.query, AsOfQuery):
+        alias = plan.query.streams[0].alias
+        return f"{rows}; an update is of the same tuple of {alias}, so select what tells tuples of {alias} apart"
     if isinstance(plan.query, JoinQuery) and plan.query.kind.lonely:
         return f"{rows}; a delete has the columns of the row without partner that it takes back"
     return f"{rows}; each is an insert, and no result is emitted twice"

@@ -6,8 +6,8 @@ update or a deletion changes one that is there, and another insert follows a del
 changes the row of the highest version is left, unless it deletes. The first answer are the rows that are no corrections
 and not of open windows; one that deletes takes a row of an open window back.
 
-A result of a join is known by its members, a row of an aggregate by window and group, a distinct row by all it has.
-Rows of several operators have no identity: each is a result of its own.
+A result of a join is known by its members, of an as-of join by its tuple of the first stream, a row of an aggregate by
+window and group, a distinct row by all it has. Rows of several operators have no identity: each is a result of its own.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from slackwater.core.emitting import AMENDS, CHANGE, CLOCK, VERSION
 from slackwater.core.schema import Kind
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.inputs import column_of, words
@@ -125,6 +126,9 @@ def _identity(query: BoundQuery) -> Iterator[tuple[str, Kind]]:
     elif isinstance(query, DistinctQuery):
         yield RESULT_TIME, Kind.TIME
         yield from ((output.name, output.expr.kind) for output in query.outputs)
+    elif isinstance(query, AsOfQuery):
+        yield RESULT_TIME, Kind.TIME
+        yield f"_row_{query.streams[0].alias}", Kind.INT
     elif isinstance(query, JoinQuery) and not is_chain(query):
         yield RESULT_TIME, Kind.TIME
         told = query.streams[:1] if query.kind.one_sided else query.streams

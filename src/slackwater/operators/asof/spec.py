@@ -8,7 +8,7 @@ tuples are cut into epochs and shards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slackwater.core.batch import ROW
@@ -46,10 +46,17 @@ class AsOfJoin(OperatorSpec):
     """What must be true of a row, or it is left out."""
     names: tuple[tuple[int, str], ...] = ()
     """By which of its columns, as (stream, name), `kept` calls every column."""
+    correctable: int | None = None
+    """How far behind the watermark a late tuple still corrects rows; None: not at all."""
 
     @property
     def streams(self) -> int:
         return 2
+
+    @property
+    def windows_joined(self) -> tuple[int, ...]:
+        # A version has none; how old versions are tells the controller what stands for one.
+        return 0, 1
 
     @property
     def carried(self) -> tuple[int, ...]:
@@ -59,7 +66,10 @@ class AsOfJoin(OperatorSpec):
 
     @property
     def state_identity(self) -> object:
-        return self.keys, self.carried, self.rows, self.strict, self.within
+        return self.keys, self.carried, self.rows, self.strict, self.within, self.correctable
+
+    def corrected(self, reach: int) -> AsOfJoin:
+        return replace(self, correctable=reach)
 
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
@@ -91,6 +101,10 @@ class AsOfJoin(OperatorSpec):
         return Described(label, attributes, tuple(map(Detail, details)))
 
     def build(self, context: BuildContext = PLAIN) -> AsOfOperator:
-        from slackwater.operators.asof.operator import AsOfOperator
+        if self.correctable is None:
+            from slackwater.operators.asof.operator import AsOfOperator
 
-        return AsOfOperator(self, context)
+            return AsOfOperator(self, context)
+        from slackwater.operators.asof.corrected import CorrectedAsOf
+
+        return CorrectedAsOf(self, context)

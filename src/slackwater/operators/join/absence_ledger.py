@@ -189,7 +189,7 @@ class AbsenceLedger(JoinLedger):
         self._total[0] -= len(ts)
         self.false += len(ts)
         note_made(self.periods, ts, np.full(len(ts), -1), False)
-        note_false(self.periods, ts)
+        note_false(self.periods, ts, 1.0)
 
     def _count_lost(self, ts: Words, each: float) -> None:
         """Rows with these timestamps are lost, or after all not."""

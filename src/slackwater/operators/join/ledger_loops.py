@@ -26,12 +26,12 @@ from slackwater.disorder.ordered_batch import OrderedTuples
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.operators.join.loop import ENTERS, FINISHED, OVERFLOW, PASSES_BY, PROBES, place_probe_insert
 from slackwater.operators.join.probe_steps import Refine
-from slackwater.operators.join.retention import note_lateness
 from slackwater.operators.join.search import Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 from slackwater.operators.join.unordered_probe import Reach, combinations
 from slackwater.quality.ledger.estimates import Estimating, note_loss
 from slackwater.quality.ledger.periods import Periods, note_lost
+from slackwater.quality.ledger.retention import note_lateness
 
 
 class LossCounting(NamedTuple):

@@ -125,10 +125,12 @@ def learn(rough: Estimating, s: int, words: Words, i: int, lost_results: float) 
 class Estimates:
     """The estimates of one ledger; `lateness` is counted by whoever decides how much is retained."""
 
-    def __init__(self, classes: Sequence[Set[Key]], windows: Words, most: Words | None, lateness: Words) -> None:
+    def __init__(
+        self, classes: Sequence[Set[Key]], windows: Words, most: Words | None, lateness: Words, longest: int = 0
+    ) -> None:
         self.arrays = Estimating(
-            synopsis.synopsis_of(classes, windows, most), np.zeros(len(windows), np.int64), np.zeros(4), np.zeros(6),
-            lateness, BEFORE_ALL,
+            synopsis.synopsis_of(classes, windows, most, longest), np.zeros(len(windows), np.int64), np.zeros(4),
+            np.zeros(6), lateness, BEFORE_ALL,
         )  # fmt: skip
 
     @property

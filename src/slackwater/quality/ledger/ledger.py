@@ -28,9 +28,9 @@ from slackwater.quality.ledger import periods as periods_
 from slackwater.quality.ledger.meter import PeriodCounts, PeriodMeter
 from slackwater.quality.ledger.periods import COLUMNS, add_buckets, no_periods
 
-BUCKET, TIMES, FAR = "bucket", "times", "far"
+BUCKET, TIMES, FAR, AGES = "bucket", "times", "far", "ages"
 """In a report: numbers of buckets; the oldest event time that came, and the one up to which hardly any more will; the
-results of all, and those lost to far tuples."""
+results of all, and those lost to far tuples; the ages of members, summed up, and how many."""
 
 
 class PeriodLedger(Ledger):
@@ -113,7 +113,7 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
     def __init__(self, own: PeriodLedger) -> None:
         super().__init__(own.target, len(own.periods.number), own.periods.width, own.longest_window)
         self._own = own
-        self._far = np.zeros(2)
+        self._far, self._ages = np.zeros(2), np.zeros(2)
         self._begin_micro_batch()
 
     def _begin_micro_batch(self) -> None:
@@ -121,6 +121,7 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
         own = self._own
         self._before = own.periods.number.copy(), [getattr(own.periods, name).copy() for name in COLUMNS]
         self._far_before = np.array(own.lost_to_far() or (0.0, 0.0))
+        self._ages_before = np.array(own.ages() or (0.0, 0.0))
         own.oldest = AFTER_ALL
 
     @property
@@ -138,6 +139,7 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
         found: dict[str, npt.NDArray[Any]] = {
             BUCKET: own.periods.number[at], TIMES: np.array([own.oldest, own.settled]),
             FAR: np.array(own.lost_to_far() or (0.0, 0.0)) - self._far_before,
+            AGES: np.array(own.ages() or (0.0, 0.0)) - self._ages_before,
         }  # fmt: skip
         return found | {name: column[at] for name, column in zip(COLUMNS, news, strict=True)}
 
@@ -152,6 +154,7 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
         for one in reports:
             add_buckets(self.periods, one[BUCKET], *(one[name] for name in COLUMNS))
             self._far += one[FAR]
+            self._ages += one[AGES]
         settled = min((int(one[TIMES][1]) for one in reports), default=BEFORE_ALL)
         if settled > BEFORE_ALL:
             self.settle(settled)
@@ -160,13 +163,16 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
     def lost_to_far(self) -> tuple[float, float] | None:
         return None if self._own.lost_to_far() is None else (float(self._far[0]), float(self._far[1]))
 
+    def ages(self) -> tuple[float, float] | None:
+        return None if self._own.ages() is None else (float(self._ages[0]), float(self._ages[1]))
+
     def of_all_shards(self) -> LedgerOfShards:
         return self
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state but that of this shard's own ledger, which is known when the next reports are heard."""
-        return super().as_arrays() | {FAR: self._far}
+        return super().as_arrays() | {FAR: self._far, AGES: self._ages}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         super().restore(arrays, same_target)
-        self._far[:] = arrays[FAR]
+        self._far[:], self._ages[:] = arrays[FAR], arrays[AGES]

@@ -115,12 +115,12 @@ def note_lost_results(periods: Periods, ts: Words, each: float) -> None:
 
 
 @in_place
-def note_false(periods: Periods, ts: Words) -> None:
-    """Write rows down that turned out not to be true."""
+def note_false(periods: Periods, ts: Words, each: float) -> None:
+    """Write down that rows turned out not to be true, or after all to be."""
     for i in range(len(ts)):
         at = turn_to(periods, ts[i])
         if at >= 0:
-            periods.false[at] += 1.0
+            periods.false[at] += each
 
 
 @in_place

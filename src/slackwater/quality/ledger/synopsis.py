@@ -68,9 +68,11 @@ class Synopsis(NamedTuple):
     """Space for the counts of one row."""
 
 
-def synopsis_of(classes: Sequence[Set[Key]], windows: Words, most: Words | None) -> Synopsis:
+def synopsis_of(
+    classes: Sequence[Set[Key]], windows: Words, most: Words | None, longest: int = 0
+) -> Synopsis:  # fmt: skip
     """An empty synopsis of a join with these classes of equal keys; `most` has the bounds between pairs where windows
-    do not say it all."""
+    do not say it all, and `longest` says what is too long for a window where they have no end."""
     streams = len(windows)
     rows = _Rows(classes)
     steps, links = _ways(streams, rows)
@@ -82,7 +84,7 @@ def synopsis_of(classes: Sequence[Set[Key]], windows: Words, most: Words | None)
     return Synopsis(
         np.zeros((buckets + 1, len(rows.lines), SLOTS), np.int64), np.zeros((buckets + 1, streams), np.int64),
         np.full((buckets + 1, streams), AFTER_ALL), np.full((buckets + 1, streams), BEFORE_ALL),
-        np.array([UNUSED, max(1, int(windows.max()) // PIECES), UNUSED]),
+        np.array([UNUSED, max(1, (longest or int(windows.max())) // PIECES), UNUSED]),
         np.array(rows.lines, np.int64).reshape(-1, 3), np.array(rows.keys, np.int64), steps, links, windows,
         np.ascontiguousarray(back), np.ascontiguousarray(ahead), np.zeros(SLOTS, np.int64),
     )  # fmt: skip

@@ -127,6 +127,9 @@ class SteadyRecall(KeepsLedger):
         counts less."""
         self._booked = np.zeros(2)
         """The last two of these since the beginning, when they were looked up last."""
+        self._ages = np.zeros((2, 2))
+        """How much older members are than results, where no window says it: summed up, and how many; what is older
+        counts less. Then the same since the beginning, when it was looked up last."""
         self._adapted_at = self._bucket_end = BEFORE_ALL
         self._buckets = 0
         self._watermark = BEFORE_ALL
@@ -196,6 +199,7 @@ class SteadyRecall(KeepsLedger):
         allowed = self._allowed
         in_force = min_clock - self._watermark
         self._count_far(passed)
+        self._count_ages(passed)
         lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
         self._begins.append(self._watermark)
         self._expected.append(lost)
@@ -229,6 +233,23 @@ class SteadyRecall(KeepsLedger):
         tuples, by_curves, results, lost = self._far.tolist()
         worth = lost * tuples / max(results, 1.0) / (by_curves + FAR_PRIOR)
         self._running.worth = min(max(worth, 0.0), 1.0)
+
+    def _count_ages(self, passed: int) -> None:
+        """Where a member has no window, ages between nothing and twice the mean stand for one: so much of a member's
+        delay costs nothing."""
+        ages = None if self.ledger is None else self.ledger.ages()
+        if ages is None:
+            return
+        faded, booked = self._ages
+        faded *= exp(-passed * self._config.interval / (MEMORY * self.target.over))
+        faded += np.subtract(ages, booked if ages[1] >= booked[1] else 0.0)
+        booked[:] = ages
+        self._use_ages()
+
+    def _use_ages(self) -> None:
+        (total, count), _ = self._ages
+        if count > 0:
+            self._shape.windows[-1] = max(1.0, 2 * total / count)
 
     def _ask_the_past(self, allowed: float) -> None:
         known = self._past.periods / (self._past.periods + self._doubt)
@@ -318,6 +339,7 @@ class SteadyRecall(KeepsLedger):
             "begins": np.array(self._begins, np.int64),
             "expected": np.array([self._expected, self._came]),
             "far": np.concatenate([self._far, self._booked]),
+            "ages": self._ages,
             "counts": _trimmed(self._counts),
         }
         if self._shared is not None:
@@ -332,6 +354,8 @@ class SteadyRecall(KeepsLedger):
             setattr(self, name, value)
         self._begins, (self._expected, self._came) = arrays["begins"].tolist(), arrays["expected"].tolist()
         self._far[:], self._booked[:] = np.split(arrays["far"], [4])
+        self._ages[:] = arrays["ages"]
+        self._use_ages()
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
         of_shards = _partition(arrays, "shared_")

@@ -1,4 +1,4 @@
-"""How long a join's tuples are kept to count what late ones have lost.
+"""How long tuples are kept to count what late ones have lost.
 
 A stated retention is kept to. Else it follows what is seen: at least a minute and the period of the target, as long as
 nearly all late tuples have turned out to need, and everything while there are few tuples; at most as long as a bounded
@@ -10,8 +10,8 @@ was forgotten once is not taken for known when the retention grows later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import numpy.typing as npt
 from slackwater.core.batch import Words
 from slackwater.core.jit import inner
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MINUTE
-from slackwater.operators.join.store import WindowStore
 
 FEW, MOST = 1 << 16, 1 << 20
 """Tuples of all streams that are kept anyway, and that are kept at most."""
@@ -30,12 +29,25 @@ COVERED = 0.999
 STATED, ALL, DELAYS, MEMORY = "stated", "all", "delays", "memory"
 
 
+class Retained(Protocol):
+    """The tuples that are kept."""
+
+    @property
+    def held(self) -> int:
+        """How many they are, or at most are."""
+
+    def times(self) -> Sequence[Words]:
+        """The event times of all, by stream."""
+
+    def drop(self, since: Words) -> None:
+        """What lies before these event times, one for each stream, goes."""
+
+
 class Retention:
     """From which event time on everything is known.
 
-    >>> from slackwater.operators.join.store import WindowStore
     >>> stated = Retention(30, automatic=False, scanning=False)
-    >>> stated.move(WindowStore(2, 3, ()), 100, np.array([5, 5]))
+    >>> stated.move(None, 100, np.array([5, 5]))
     >>> stated.known, stated.in_force
     (70, 30)
     """
@@ -67,7 +79,7 @@ class Retention:
             return self.least
         return None if self.why == ALL else max(0, self._reached - self.known)
 
-    def move(self, store: WindowStore, watermark: int, windows: Words) -> None:
+    def move(self, store: Retained, watermark: int, windows: Words) -> None:
         """The watermark has come so far: forget what may be forgotten."""
         if watermark in (BEFORE_ALL, AFTER_ALL):
             return
@@ -77,7 +89,7 @@ class Retention:
         elif store.held > self._look_at:
             self._forget(store, watermark, windows)
 
-    def _forget(self, store: WindowStore, watermark: int, windows: Words) -> None:
+    def _forget(self, store: Retained, watermark: int, windows: Words) -> None:
         needed = np.concatenate([ts + window for ts, window in zip(store.times(), windows.tolist(), strict=True)])
         since = min(watermark - max(self.least, self.longest_delay()), _newest(needed, self._few // 2))
         why = DELAYS

@@ -1,0 +1,1 @@
+SELECT a.v, b.v AS then FROM a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.key = b.key WITH ERROR 1%
