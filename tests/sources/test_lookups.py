@@ -11,6 +11,8 @@ import pytest
 
 import slackwater as sw
 from slackwater.core.errors import DataError, UsageError
+from slackwater.sources.lookups import looked_up
+from slackwater.sources.refreshing import Relations
 
 PEOPLE = [{"id": 7, "name": "Ada", "vip": True}, {"id": 9, "name": "Bob", "vip": None}]
 ORDERS = [{"ts": i, "customer": (7, 8, 9, None)[i % 4], "v": i} for i in range(8)]
@@ -112,9 +114,77 @@ def test_what_is_refused_is_said_by_its_name(people, query, said):
 
 
 def test_what_is_not_offered_is_refused():
-    with pytest.raises(UsageError, match="refresh is not offered"):
+    with pytest.raises(UsageError, match="a list stays as it is; give a path"):
         sw.lookup(PEOPLE, refresh="10 minutes")
+    with pytest.raises(UsageError, match=r"refresh='often'"):
+        sw.lookup("people.csv", refresh="often")
+    with pytest.raises(UsageError, match=r"people: refresh is for sw\.live and sw\.start"):
+        answered(f"SELECT c.name FROM o {ON}", lambda: PEOPLE, refresh="1 s")
     with pytest.raises(UsageError, match="a set of queries does not take"):
         sw.explain({"q": "SELECT v FROM o"}, {"o": ORDERS, "people": sw.lookup(PEOPLE)})
-    with pytest.raises(UsageError, match="cannot be read as rows"):
-        sw.live("SELECT v FROM o", {"o": pa.schema([("ts", pa.int64())]), "people": sw.lookup(PEOPLE)})
+
+
+class Opened:
+    """A relation beside orders, whose clock and whose people a test sets."""
+
+    def __init__(self, unique=False):
+        self.people = PEOPLE[:1]
+        streams = {"o": ORDERS, "people": sw.lookup(self._read, unique=unique, refresh="10 s")}
+        _, joins = looked_up(f"SELECT c.name FROM o {ON}", streams)
+        self.relations = Relations(joins, streams)
+        self.name_at(0)
+
+    def _read(self):
+        if self.people is None:
+            raise FileNotFoundError("people.csv")
+        return self.people
+
+    def name_at(self, now):
+        """What customer 9 is called so many seconds after the beginning."""
+        order = pa.table({"ts": [1], "customer": [9]})
+        (found,) = self.relations.widened("o", order, round(now * 1_000_000))["c"].to_pylist()
+        return found and found["name"]
+
+
+def test_a_relation_is_read_anew_when_that_is_due():
+    opened = Opened()
+    assert opened.name_at(1) is None
+    opened.people = PEOPLE
+    assert [opened.name_at(now) for now in (9.9, 10)] == [None, "Bob"]
+    opened.people = PEOPLE[:1]
+    assert [opened.name_at(now) for now in (19, 45)] == ["Bob", None]
+
+
+@pytest.mark.parametrize(
+    ("people", "said"),
+    [
+        (None, "FileNotFoundError: people.csv"),
+        ([{"id": 9, "named": "Eve", "vip": True}], "its columns were id int64, name string, vip bool, and are id"),
+        ([{"id": 9.5, "name": "Eve", "vip": True}], "and are id double"),
+        ([PEOPLE[1]] * 2, "people has id = 9 2 times"),
+        (7, "cannot be read as rows"),
+    ],
+)
+def test_what_is_no_version_leaves_the_last_one_in_force_and_is_said(people, said):
+    opened = Opened(unique=True)
+    opened.people = PEOPLE
+    assert opened.name_at(10) == "Bob"
+    opened.people = people
+    with pytest.warns(UserWarning, match=f"people cannot be read anew, so its last version stays in force: .*{said}"):
+        assert opened.name_at(20) == "Bob"
+    opened.people = [{**PEOPLE[1], "name": "Eve"}]
+    assert [opened.name_at(now) for now in (29, 30)] == ["Bob", "Eve"]
+
+
+def test_a_live_query_reads_a_path_anew(tmp_path):
+    file, schema = tmp_path / "people.csv", pa.schema([("ts", pa.int64()), ("customer", pa.int64())])
+    file.write_text("id,name\n7,Ada\n")
+    now = [0.0]
+    streams = {"o": pa.table({"ts": [1], "customer": [7]}, schema), "people": sw.lookup(file, refresh="1 min")}
+    query = sw.live(f"SELECT c.name FROM o {ON} WITH NO WAIT", streams, clock=lambda: now[0])
+    file.write_text("id,name\n7,Eve\n")
+    now[0] = 60.0
+    query.push("o", [{"ts": 2, "customer": 7}])
+    # Of a live query the rows of the freshest time are at hand.
+    assert query.close().results["name"].to_pylist() == ["Eve"]
+    assert query.report()["results"] == 2

@@ -60,7 +60,7 @@ def explain(
 def _plain(name: str, given: Any) -> Any:
     """A DataFrame of Spark as a table without rows; anything else as it is."""
     if isinstance(given, Lookup):
-        return Lookup(_plain(name, given.rows), given.unique)
+        return Lookup(_plain(name, given.read), given.unique)
     return _table(name, given) if isinstance(given, pa.Schema) or hasattr(given, "sparkSession") else given
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from slackwater.core.errors import DataError, UsageError
 from slackwater.core.schema import Kind, kind_of
+from slackwater.core.time import parse_duration
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.static import StaticJoin, without_static
 from slackwater.sources.tabular import as_table
@@ -30,13 +32,23 @@ class Lookup:
     rows: Any
     unique: bool = False
     """Whether each key is promised to be there once."""
+    refresh: int | None = None
+    """How often it is read anew, in microseconds; None: never."""
+
+    @property
+    def read(self) -> Any:
+        """The rows, as they are now."""
+        return self.rows() if callable(self.rows) else self.rows
 
 
 def lookup(rows: Any, *, unique: bool = False, refresh: str | None = None) -> Lookup:
-    """A static relation for `slackwater.replay`, `sql` and `start`: a table, or a batch DataFrame, that a query joins
-    with its streams, as in `FROM o JOIN customers c ON o.customer = c.id`, inner or left.
+    """A static relation for `slackwater.replay`, `live`, `sql` and `start`: a table, or a batch DataFrame, that a query
+    joins with its streams, as in `FROM o JOIN customers c ON o.customer = c.id`, inner or left.
 
-    With `unique`, a key that is there twice is refused; without, it gives several rows.
+    With `unique`, a key that is there twice is refused; without, it gives several rows. With `refresh`, as in
+    `sw.lookup("customers.parquet", refresh="10 minutes")`, `live` and `start` read it anew so often: a path, a
+    DataFrame, or a function that gives the rows as they are then. If it cannot be read, or has other columns, the
+    version before stays in force, and a warning says so.
 
     >>> import slackwater as sw
     >>> orders = [{"ts": 1, "customer": 7}, {"ts": 2, "customer": 9}]
@@ -45,18 +57,35 @@ def lookup(rows: Any, *, unique: bool = False, refresh: str | None = None) -> Lo
     >>> sw.replay(query, {"o": orders, "names": names}).results["called"].to_pylist()
     ['Ada', None]
     """
-    if refresh is not None:
+    return Lookup(rows, unique, None if refresh is None else _refresh_of(rows, refresh))
+
+
+def _refresh_of(rows: Any, refresh: str) -> int:
+    try:
+        every = parse_duration(refresh)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"refresh={refresh!r}: {error}") from None
+    if not every:
+        raise UsageError(f"refresh={refresh!r}: it is longer than nothing")
+    if not (callable(rows) or isinstance(rows, str | Path) or hasattr(rows, "sparkSession")):
         raise UsageError(
-            "refresh is not offered: a static relation is read when a query starts; leave it out, and start the query"
-            " again on its checkpoint for another version"
+            f"refresh reads a relation anew, and a {type(rows).__name__} stays as it is; give a path, a DataFrame of"
+            " Spark, or a function that reads it"
         )
-    return Lookup(rows, unique)
+    return every
 
 
 def looked_up(query: str, streams: Mapping[str, Any]) -> tuple[str, tuple[StaticJoin, ...]]:
     """The query over streams alone, and what has to be joined with them; the text as it is where nothing has."""
     relations = [name for name, given in streams.items() if isinstance(given, Lookup)]
     return without_static(query, relations) if relations else (query, ())
+
+
+def without_lookups(streams: Any) -> Any:
+    """The streams alone."""
+    if not isinstance(streams, Mapping):
+        return streams
+    return {name: given for name, given in streams.items() if not isinstance(given, Lookup)}
 
 
 def refuse_lookups(streams: Any, where: str) -> None:
@@ -105,10 +134,15 @@ def with_lookups(query: str, streams: Mapping[str, Any]) -> tuple[str, dict[str,
     if not isinstance(streams, Mapping):
         return query, streams
     text, joins = looked_up(query, streams)
-    tables = {name: given for name, given in streams.items() if not isinstance(given, Lookup)}
+    tables = without_lookups(streams)
     for join in joins:
         name, given = stream_of(join, list(tables)), streams[join.relation]
-        relation = as_table(join.relation, given.rows)
+        if given.refresh is not None:
+            raise UsageError(
+                f"static relation {join.relation}: refresh is for sw.live and sw.start; recorded streams are joined"
+                " with one version, so leave it out"
+            )
+        relation = as_table(join.relation, given.read)
         tables[name] = widened(as_table(name, tables[name]), relation, join, given.unique)
     return text, tables
 
@@ -136,7 +170,7 @@ def widened(table: pa.Table, relation: pa.Table, join: StaticJoin, unique: bool)
             raise DataError(f"static relation {join.relation}: {other} does not fit {own}: {error}") from None
     keys = [name for name in left if name != ROW]
     if unique:
-        _check_unique(pa.table(right), join, keys)
+        check_unique(relation, join)
     pairs = pa.table(left).join(pa.table(right), keys, join_type="left outer")
     pairs = pairs.sort_by([(ROW, "ascending"), (AT, "ascending")]).combine_chunks()
     at = pairs.column(AT).combine_chunks()
@@ -153,12 +187,15 @@ def check_free(join: StaticJoin, columns: Sequence[str]) -> None:
         )
 
 
-def _check_unique(right: pa.Table, join: StaticJoin, keys: list[str]) -> None:
-    counted = right.drop_null().group_by(keys).aggregate([(AT, "count")])
-    twice = counted.filter(pc.greater(counted.column(f"{AT}_count"), 1))
+def check_unique(relation: pa.Table, join: StaticJoin) -> None:
+    """Refuse a relation in which a key is there twice; nulls are equal to nothing."""
+    names = [_named(other, relation.column_names, f"static relation {join.relation}") for _, other in join.keys]
+    keys = pa.table([_plain(relation.column(name)) for name in names], names=names).drop_null()
+    counted = keys.group_by(names).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
     if twice.num_rows:
-        found = [twice.column(name)[0].as_py() for name in keys]
-        raise DataError(not_unique(join, found, twice.column(f"{AT}_count")[0].as_py()))
+        found = [twice.column(name)[0].as_py() for name in names]
+        raise DataError(not_unique(join, found, twice.column("count_all")[0].as_py()))
 
 
 def not_unique(join: StaticJoin, found: Sequence[Any], times: int) -> str:

@@ -21,7 +21,7 @@ from slackwater.core.errors import DataError, QueryError, UsageError
 from slackwater.core.nested import leaves
 from slackwater.core.schema import Kind, kind_of
 from slackwater.core.state import Emission
-from slackwater.core.time import AFTER_ALL
+from slackwater.core.time import AFTER_ALL, SECOND
 from slackwater.language.bound import BoundQuery, goes_by_arrival
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.report_view import report_html
@@ -48,6 +48,8 @@ from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import Ingested, ingest
+from slackwater.sources.lookups import looked_up, without_lookups
+from slackwater.sources.refreshing import NO_RELATIONS, Relations
 from slackwater.sources.tabular import as_table, as_tables, check_unit, with_types
 
 LARGEST_PIECE = 1000
@@ -69,7 +71,7 @@ def live(
 
     `patience` says for how long a stream is waited for (see `LiveQuery.next`), `keep` how much of the streams, in event
     time, is kept at hand for the steps without it: by default 10 minutes more than a result reaches back. An epoch is
-    one push, unless `epochs` says otherwise.
+    one push, unless `epochs` says otherwise. What `slackwater.lookup` gives is a static relation.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
     >>> query = live("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
@@ -83,14 +85,18 @@ def live(
     """
     check_unit(time_unit)
     check_epochs(epochs)
-    tables = as_tables(streams)
+    query, joins = looked_up(query, streams) if isinstance(streams, Mapping) else (query, ())
+    relations = Relations(joins, streams)
+    pushed = as_tables(without_lookups(streams))
+    opened = round(clock() * SECOND)
+    tables = {name: relations.widened(name, table, opened) for name, table in pushed.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     if bound.explain:
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
-    live = LiveQuery(bound.query, planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock)
-    for name, table in tables.items():
+    live = LiveQuery(bound.query, planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock, relations)
+    for name, table in pushed.items():
         if table.num_rows:
             live.push(name, table)
     return live
@@ -108,7 +114,9 @@ class LiveQuery(Handle[Emission], Watchable):
         keep: str | None,
         time_unit: str,
         clock: Clock,
+        relations: Relations = NO_RELATIONS,
     ) -> None:
+        self._relations = relations
         self._codebook = Codebook()
         self._maker = RowMaker(plan, self._codebook)
         schema = joined([self._maker.empty()]).schema
@@ -192,6 +200,7 @@ class LiveQuery(Handle[Emission], Watchable):
                 raise UsageError(f"stream {source}: the query is closed; nothing more can be pushed into it")
             begun = wall.perf_counter()
             self._latest = now = max(self._latest, self._now())
+            table = self._relations.widened(source, table, now)
             batch = self._taken_in(source, table, now)
             try:
                 if len(batch):

@@ -27,7 +27,9 @@ def with_lookups(spark: SparkSession, query: str, streams: Mapping[str, Any]) ->
     frames = {name: given for name, given in streams.items() if not isinstance(given, Lookup)}
     for join in joins:
         name, given = stream_of(join, list(frames)), streams[join.relation]
-        frames[name] = _widened(frames[name], _frame(spark, given.rows, join), join, given.unique)
+        if given.refresh is not None:
+            raise UsageError(f"static relation {join.relation}: refresh is not offered on Spark; leave it out")
+        frames[name] = _widened(frames[name], _frame(spark, given.read, join), join, given.unique)
     return text, frames
 
 
