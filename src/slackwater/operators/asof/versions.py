@@ -55,7 +55,7 @@ def walk(
 
 
 def no_versions(size: int, carried: Words) -> Words:
-    """Room for the versions of so many keys: a line for the number of a key has the time of its version, and what that
+    """Space for the versions of so many keys: a line for the number of a key has the time of its version, and what that
     carries."""
     last = np.zeros((size, 1 + len(carried)), np.int64)
     last[:, 0] = BEFORE_ALL
