@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -87,6 +88,9 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
         return len({"NaN" if _is_nan(value) else value for value in present})
     if not present:
         return None
+    if spec.function in ("SUM_DISTINCT", "AVG_DISTINCT"):
+        present = list({"NaN" if _is_nan(value) else value: value for value in present}.values())
+        spec = replace(spec, function=spec.function.removesuffix("_DISTINCT"))
     if spec.function in ("MIN_BY", "MAX_BY"):
         return _chosen_by(spec, members)
     if spec.function in ("FIRST", "LAST"):
@@ -120,15 +124,15 @@ def _is_nan(value: Any) -> bool:
 
 
 def _sum(values: list[Any]) -> Any:
-    if any(map(_is_nan, values)):
-        return math.nan
+    if not all(map(math.isfinite, values)):
+        return math.fsum(values) if len({value for value in values if math.isinf(value)}) < 2 else math.nan
     total = sum(map(Fraction, values))
     return float(total) if isinstance(values[0], float) else int(total)
 
 
 def _average(values: list[Any]) -> Any:
-    if any(map(_is_nan, values)):
-        return math.nan
+    if not all(map(math.isfinite, values)):
+        return _sum(values)
     return float(sum(map(Fraction, values)) / len(values))
 
 
@@ -196,5 +200,6 @@ def result_kind(spec: AggregateSpec) -> Kind:
     if spec.function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
     chosen = ("MIN", "MAX", "FIRST", "LAST", "MIN_BY", "MAX_BY")
-    keeping = ("SUM", *chosen, *(("AVG",) if spec.kind is Kind.DECIMAL else ()))
+    averages = ("AVG", "AVG_DISTINCT") if spec.kind is Kind.DECIMAL else ()
+    keeping = ("SUM", "SUM_DISTINCT", *chosen, *averages)
     return spec.kind if spec.function in keeping else Kind.FLOAT

@@ -43,11 +43,14 @@ def test_a_sum_beyond_64_bits_is_an_error_and_not_a_wrap():
     assert aggregated(["SUM"], [2**62, 2**62, -(2**62)]) == {(0, ()): (2**62,)}
     with pytest.raises(DataError, match="overflow"):
         aggregated(["SUM"], [2**62, 2**62])
+    assert aggregated(["SUM_DISTINCT", "AVG_DISTINCT"], [2**62, 2**62, 2**62 - 2]) == {(0, ()): (2**63 - 2, 2.0**62)}
+    with pytest.raises(DataError, match="overflow"):
+        aggregated(["SUM_DISTINCT"], [2**62, 2**62 + 1])
 
 
 def test_nulls_are_ignored_and_a_window_of_nulls_only_has_null_aggregates():
-    functions = ["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "MEDIAN", "COUNT_DISTINCT"]
-    nothing = (0, None, None, None, None, None, None, 0)
+    functions = ["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "MEDIAN", "COUNT_DISTINCT", "SUM_DISTINCT"]
+    nothing = (0, None, None, None, None, None, None, 0, None)
     assert aggregated(functions, [NULL_WORD, NULL_WORD]) == {(0, ()): nothing}
     assert aggregated(functions, [NULL_FLOAT], Kind.FLOAT) == {(0, ()): nothing}
 

@@ -25,7 +25,9 @@ ASKED = (
     AggregateSpec("SUM", L),
     *(AggregateSpec("QUANTILE", V, Kind.FLOAT, p) for p in (0.0, 0.93, 1.0)),
     AggregateSpec("COUNT_DISTINCT", V, Kind.FLOAT),
+    AggregateSpec("SUM_DISTINCT", V, Kind.FLOAT),
     AggregateSpec("COUNT_DISTINCT", L),
+    AggregateSpec("AVG_DISTINCT", L),
     AggregateSpec("MEDIAN", L),
 )
 SPECS = {

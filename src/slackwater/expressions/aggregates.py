@@ -51,6 +51,9 @@ class AggregateFunction:
     """Whether event times choose among its values. A row of a relation has none."""
     by_second: bool = False
     """Whether a second argument, a number or a timestamp, chooses among its values."""
+    of_different: str | None = None
+    """The aggregate that it is of the different values alone, where that is not their number. What a tuple that is
+    missing does to it depends on which values are there."""
 
     @property
     def chooses(self) -> bool:
@@ -74,6 +77,8 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "COUNT_DISTINCT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, keeps_values=True),
     "SUM": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, ("sum",)),
     "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg", "mean")),
+    "SUM_DISTINCT": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, keeps_values=True, of_different="SUM"),
+    "AVG_DISTINCT": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, keeps_values=True, of_different="AVG"),
     "MIN": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("min",)),
     "MAX": AggregateFunction(Takes.ORDERED, Gives.ARGUMENT, ("max",)),
     "FIRST": AggregateFunction(Takes.ANYTHING, Gives.ARGUMENT, ("first", "any_value"), by_time=True),
@@ -86,5 +91,9 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("quantile", "percentile"), keeps_values=True),
 }
 """By name, as plans have it."""
+DIFFERENT: Mapping[str, str] = {
+    "COUNT": "COUNT_DISTINCT", "SUM": "SUM_DISTINCT", "AVG": "AVG_DISTINCT", "MIN": "MIN", "MAX": "MAX",
+}  # fmt: skip
+"""What an aggregate is of DISTINCT values."""
 BY_CALL: Mapping[str, str] = {called: name for name, one in FUNCTIONS.items() for called in one.called}
 """Every name an aggregate can be called by, and the aggregate."""

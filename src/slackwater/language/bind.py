@@ -228,6 +228,12 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
                 f"a tuple that is missing may put any other value in the place of {chosen.name}, so its error has no"
                 " bound. Write COMPLETE, NO WAIT or DELAY, or leave it out"
             )
+        different = next((one for one in bound.aggregates if FUNCTIONS[one.function].of_different), None)
+        if different is not None:
+            message = (
+                f"what a tuple that is missing adds to {different.name} depends on whether its value is there already,"
+                " so its error has no bound. Write COMPLETE, NO WAIT or DELAY, or leave it out"
+            )
         others = [one for one in bound.aggregates if one.kind is Kind.TEXT]
         if others:
             kind = others[0].kind.value

@@ -78,13 +78,13 @@ def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
 def aggregate_leaves_as(call: Aggregate, streams: Sequence[StreamRef]) -> pa.DataType:
     """The Arrow type of an aggregate: one of its values keeps the type of its argument, and decimals get room as in
     Spark: a sum ten digits more, an average four behind the point."""
-    chosen = FUNCTIONS[call.function].gives is Gives.ARGUMENT
-    if call.argument is None or not (chosen or call.kind is Kind.DECIMAL):
+    gives = FUNCTIONS[call.function].gives
+    if call.argument is None or not (gives is Gives.ARGUMENT or call.kind is Kind.DECIMAL):
         return ARROW_OF[call.kind]
     arrow = leaves_as(call.argument, streams)
-    if call.function == "SUM":
+    if gives is Gives.TOTAL:
         return decimal_type(arrow.scale, arrow.precision + SUM_DIGITS)
-    if call.function == "AVG":
+    if gives is Gives.AVERAGE:
         return decimal_type(arrow.scale + AVERAGE_DIGITS, arrow.precision + AVERAGE_DIGITS)
     return arrow
 

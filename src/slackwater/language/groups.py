@@ -21,7 +21,7 @@ from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
-from slackwater.expressions.aggregates import FUNCTIONS, Gives, Takes
+from slackwater.expressions.aggregates import DIFFERENT, FUNCTIONS, Gives, Takes
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, with_columns
 from slackwater.language.bound import (
@@ -79,9 +79,11 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
         rows = None if condition is None else _where(condition, Literal(1, Kind.INT))
         return Aggregate(name, "COUNT", rows, None, Kind.INT)
     if isinstance(argument, exp.Distinct):
-        if function != "COUNT" or argument.args.get("on") or len(argument.expressions) != 1:
-            raise scope.fail("DISTINCT is offered as COUNT(DISTINCT x) only", node)
-        function, argument = "COUNT_DISTINCT", argument.expressions[0]
+        if function not in DIFFERENT or argument.args.get("on") or len(argument.expressions) != 1:
+            raise scope.fail(
+                "DISTINCT is offered in COUNT, SUM, AVG, MIN and MAX of one value, as in COUNT(DISTINCT x)", node
+            )
+        function, argument = DIFFERENT[function], argument.expressions[0]
     bound = Scalars(scope, "another aggregate").bind(argument)
     kind = _kind(function, bound, argument, scope)
     if bound.kind is Kind.DECIMAL and FUNCTIONS[function].gives is Gives.FLOAT:
@@ -105,12 +107,13 @@ def _where(condition: Expr, value: Expr) -> Expr:
 
 def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
     known = FUNCTIONS[function]
+    function = known.of_different or function
     if known.takes is Takes.ORDERED and argument.kind is Kind.BOOL:
         raise scope.fail(f"{function} needs a number, a timestamp or a text, not a boolean", node)
     if known.takes is Takes.NUMBERS and not argument.kind.numeric:
         hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""
         raise scope.fail(f"{function} needs a number, not {argument.kind.value}{hint}", node)
-    if function == "AVG" and argument.kind is Kind.DECIMAL:
+    if known.gives is Gives.AVERAGE and argument.kind is Kind.DECIMAL:
         _check_average(argument, node, scope)
     return known.kind_of(argument.kind)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import Aggregate, AggregateQuery, FillingWindow, StreamRef
 
@@ -98,6 +99,8 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"count({x}){which}"
     if function == "COUNT_DISTINCT":
         return f"count(DISTINCT {x}){which}"
+    different = FUNCTIONS[function].of_different
+    function, each = different or function, "" if different is None else "DISTINCT "
     if function in _EXTREMES:
         return f"{_EXTREMES[function]}({x}){which}"
     if function in _CHOSEN:
@@ -110,10 +113,10 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"first({value} ORDER BY {by}{direction}, {value}{direction}){present}"
     if function == "AVG" and argument.kind is Kind.DECIMAL:
         # Four digits more, halves away from zero.
-        total, count = f"sum({x}){which}", f"nullif(count({x}){which}, 0)"
+        total, count = f"sum({each}{x}){which}", f"nullif(count({each}{x}){which}, 0)"
         return f"TRY_CAST(sign({total}) * ((abs({total}) * 20000 + {count}) // (2 * {count})) AS BIGINT)"
     if function in _SUMS:
-        return _sum(_SUMS[function], argument, x, which)
+        return _sum(_SUMS[function], argument, x, which, each)
     if function in _SPREADS:
         # DuckDB refuses to square what is not finite; with such a value any spread is NaN, of one row alone it is null.
         # Nor does it square what is too large for that: there the deviation is found in smaller units.
@@ -131,16 +134,19 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
     raise UsageError(f"verify cannot compute {function}")
 
 
-def _sum(function: str, argument: Expr, x: str, which: str) -> str:
+def _sum(function: str, argument: Expr, x: str, which: str, each: str) -> str:
+    """`each`: of every value, or of different ones."""
     if argument.kind is not Kind.FLOAT:
-        return f"{function}({x}){which}"
+        return f"{function}({each}{x}){which}"
     # Kahan's summation turns an infinity into NaN; plain addition keeps both as IEEE has them.
-    return f"CASE WHEN {_wild(x, which)} THEN {function}({x}){which} ELSE f{function}({_tame(x)}){which} END"
+    wild, tame = f"{function}({each}{x}){which}", f"f{function}({each}{_tame(x)}){which}"
+    return f"CASE WHEN {_wild(x, which)} THEN {wild} ELSE {tame} END"
 
 
 def rounding_of(aggregate: Aggregate, x: str, which: str) -> str:
     """The error, beyond a share of the value, that rounding alone may cause."""
     function, argument = aggregate.function, aggregate.argument
+    function = FUNCTIONS[function].of_different or function
     if argument is None or not argument.kind.numeric or aggregate.by is not None:
         return "CAST(0 AS DOUBLE)"
     count = f"count({x}){which}"

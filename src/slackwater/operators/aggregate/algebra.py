@@ -20,7 +20,7 @@ References: Gray et al., Data Cube, 1997 (distributive, holistic); Chan, Golub, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -119,6 +119,21 @@ class AggregateSpec:
         return issubclass(self.algebra, Invertible)
 
     @property
+    def of_different(self) -> AggregateSpec | None:
+        """What it is of the different values alone, if it is more than their number.
+
+        >>> AggregateSpec("SUM_DISTINCT", 3).of_different
+        AggregateSpec(function='SUM', row=3, kind=<Kind.INT: 'integer'>, parameter=None, by=0, float_by=False)
+        """
+        function = FUNCTIONS[self.function].of_different
+        return None if function is None else replace(self, function=function)
+
+    @property
+    def words(self) -> int:
+        """How many words a holistic answer has before it is lowered: a partial result of different values, or one."""
+        return 1 if self.of_different is None else Layout.of([self.of_different]).width
+
+    @property
     def combined_anywhere(self) -> bool:
         """Whether its partials are a few words that can be combined where no texts are known."""
         return not self.holistic and not any(one.compares_text for one in self.components)
@@ -211,6 +226,12 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     if aggregate.function == "AVG":
         total = total / np.maximum(present, 1)
     return float_words(total, present == 0)
+
+
+def answered(aggregate: AggregateSpec, words: Words) -> Words:
+    """The words of a holistic aggregate's results, from what compiled code wrote of each window."""
+    different = aggregate.of_different
+    return words[:, 0].copy() if different is None else lower(different, Layout.of([different]), words)
 
 
 def _decimal_average(low: Words, high: Words, present: Words) -> Words:

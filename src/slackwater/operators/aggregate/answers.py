@@ -23,6 +23,7 @@ from slackwater.operators.aggregate.holistic_values import (
     COUNTS_AT,
     IS_FLOAT,
     NEAR_AT,
+    WRITTEN_AT,
     comparable,
     float_of,
     gather,
@@ -105,7 +106,7 @@ def note_near(t: st.Tables, g: int, closed: st.Closed, line: int) -> None:
         size = t.groups[g, t.arguments[h, COUNTS_AT]]
         closed.near[line, at] = size
         if size > 0:
-            answer = float_of(closed.state[line, t.scalars[st.WIDTH] + a])
+            answer = float_of(closed.state[line, t.asked[a, WRITTEN_AT]])
             low = first_not_below(t, h, of.low_end(answer, closed.bound))
             high = first_above(t, h, of.high_end(answer, closed.bound))
             found = closed.near[line]

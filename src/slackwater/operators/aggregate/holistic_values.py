@@ -18,6 +18,7 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.collections.hash_table import mixed
 from slackwater.core.collections.records import FIRST_FIELD, NONE, find, give_back, hang, take_free, unhang
+from slackwater.core.collections.selection import sort
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.operators.aggregate import state as st
@@ -33,6 +34,7 @@ from slackwater.operators.aggregate.near_rank import (
     has_ranks,
     make_near,
 )
+from slackwater.operators.aggregate.partials import add_compensated, add_wide
 
 # A value: whose it is, itself, and how many of it there are; 0 in a free record.
 OWNER, VALUE, TIMES = range(FIRST_FIELD, FIRST_FIELD + 3)
@@ -96,16 +98,21 @@ def hang_different(t: st.Tables) -> None:
 # how many values it has, and behind that how many different ones.
 IS_FLOAT, DISTINCT, COUNTS_AT = range(3)
 # Columns of what is asked: of which argument, the share of values below a quantile as the bits of a float, and where in
-# its line a group has what is near that; NONE where different values are asked for.
-ARGUMENT, SHARE, NEAR_AT = range(3)
+# its line a group has what is near that; NONE where different values are asked for, ADDED or COUNTED in place of the
+# share. Then where the answer is written.
+ARGUMENT, SHARE, NEAR_AT, WRITTEN_AT = range(4)
+COUNTED, ADDED = range(2)
+SUM_WORDS = 3
+"""A count, and a sum of two words."""
 NAN_WORD = 0x7FF8_0000_0000_0000
 INFINITY_WORD = 0x7FF0_0000_0000_0000
 SIGN = -(2**63)
 UNSIGNED = 2**63 - 1
 
 
-def holistic_of(aggregates: Sequence[AggregateSpec], first_word: int) -> tuple[Words, Words, Words, int]:
-    """Rows of arguments, the arguments, what is asked of them, and the words that a group has for it from one on."""
+def holistic_of(aggregates: Sequence[AggregateSpec], first_word: int, width: int) -> tuple[Words, Words, Words, int]:
+    """Rows of arguments, the arguments, what is asked of them, and the words that a group has for it from one on.
+    Answers are written behind a partial result of this width."""
     wanted = [one for one in aggregates if one.holistic]
     kinds = {one.row: one.kind for one in wanted}
     rows = list(kinds)
@@ -114,10 +121,13 @@ def holistic_of(aggregates: Sequence[AggregateSpec], first_word: int) -> tuple[W
     for h, (row, kind) in enumerate(kinds.items()):
         arguments[h] = kind is Kind.FLOAT, row in counted, first_word + 2 * h
     end = first_word + 2 * len(rows)
-    asked = np.zeros((len(wanted), 3), np.int64)
+    asked = np.zeros((len(wanted), 4), np.int64)
     for line, one in zip(asked, wanted, strict=True):
-        line[[ARGUMENT, NEAR_AT]] = rows.index(one.row), NONE
-        if one.function != "COUNT_DISTINCT":
+        line[[ARGUMENT, NEAR_AT, WRITTEN_AT]] = rows.index(one.row), NONE, width
+        width += one.words
+        if one.of_different is not None:
+            line[SHARE] = ADDED
+        elif one.function != "COUNT_DISTINCT":
             line[SHARE] = np.float64(0.5 if one.parameter is None else one.parameter).view(np.int64)
             line[NEAR_AT] = end
             end += NEAR_WORDS
@@ -272,6 +282,16 @@ def discard(t: st.Tables, e: int) -> None:
 
 
 @inner
+def write_answers(t: st.Tables, g: int, closed: st.Closed, line: int) -> None:
+    """All that is asked of a group's values inside the window."""
+    for a in range(len(t.asked)):
+        if t.asked[a, NEAR_AT] == NONE and t.asked[a, SHARE] == ADDED:
+            write_sum(t, g, a, closed, line)
+        else:
+            closed.state[line, t.asked[a, WRITTEN_AT]] = answer(t, g, a)
+
+
+@inner
 def answer(t: st.Tables, g: int, a: int) -> int:
     """The word of what is asked, of a group's values inside the window."""
     h, near = t.asked[a, ARGUMENT], t.asked[a, NEAR_AT]
@@ -289,6 +309,25 @@ def answer(t: st.Tables, g: int, a: int) -> int:
     low, high = number_of(t, h, t.near.words[at + below]), number_of(t, h, t.near.words[at + above])
     found = low + (high - low) * (rank - below) if rank > below else low
     return NAN_WORD if found != found else word_of(found)
+
+
+@inner
+def write_sum(t: st.Tables, g: int, a: int, closed: st.Closed, line: int) -> None:
+    """The count and the sum of a group's different values as a partial result. They are added in their order, so the
+    sum is always the same."""
+    h, at = t.asked[a, ARGUMENT], t.asked[a, WRITTEN_AT]
+    n = gather(t, g, h)
+    sort(t.gathered, 0, n)
+    for w in range(SUM_WORDS):
+        closed.state[line, at + w] = 0
+    for i in range(n):
+        value = t.gathered[i]
+        if i == 0 or value != t.gathered[i - 1]:
+            closed.state[line, at] += 1
+            if t.arguments[h, IS_FLOAT] == 1:
+                add_compensated(closed.floats, line, at + 1, number_of(t, h, value))
+            else:
+                add_wide(closed.state, line, at + 1, value, value >> 63)
 
 
 @inner

@@ -22,7 +22,7 @@ from slackwater.disorder.meters import AnswerLog, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
-from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, answered, lower
 from slackwater.operators.aggregate.answers import NEAR_COLUMNS, NOTHING_NEAR, asked_of, log_for, summaries
 from slackwater.operators.aggregate.description import describe_aggregate, moving
 from slackwater.operators.aggregate.estimating import with_estimates
@@ -304,7 +304,7 @@ class AggregateOperator(_Answering):
             stop = min(len(run), begin + AT_ONCE)
             t.reserve(stop - begin)
             most = max(capacity, int(t.scalars[st.GROUPS]) + (stop - begin if t.keys else 1))
-            closed = st.room_for(most, OF_KEY + t.keys, t.width + t.asked, near, bound)
+            closed = st.room_for(most, OF_KEY + t.keys, t.width + t.answers, near, bound)
             begin, n, status = consume(t.now, self.spec.grid, new, begin, stop, ordered, run.watermark, closed)
             capacity = min(4 * capacity, MOST_LINES)
             if n:
@@ -320,8 +320,14 @@ class AggregateOperator(_Answering):
 
     def _lowered(self, lines: Words, state: Words, near: Floats) -> Output:
         aggregates, layout = self.spec.aggregates, self.spec.layout
-        answers, by = iter(state[:, layout.width :].T), lines[:, EMITTED_BY].copy()
-        values = [next(answers).copy() if one.holistic else lower(one, layout, state) for one in aggregates]
+        by, behind = lines[:, EMITTED_BY].copy(), layout.width
+        values = []
+        for one in aggregates:
+            if one.holistic:
+                values.append(answered(one, state[:, behind : behind + one.words]))
+                behind += one.words
+            else:
+                values.append(lower(one, layout, state))
         return self._closed(lines[:, WINDOW], lines[:, OF_KEY:], values, by, aggregates, layout, state, near)
 
     @property

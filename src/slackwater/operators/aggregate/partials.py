@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.core.batch import Floats, Words
-from slackwater.core.jit import inner
+from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD
 from slackwater.expressions.text_table import TextTable
 from slackwater.expressions.texts import before
@@ -100,6 +100,20 @@ def add(
             choose(program, c, ints, floats, r, at, rank, words[row, i], word_floats[row, i])
         else:
             add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
+
+
+@in_place
+def begin_groups(program: Words, ints: Words, floats: Floats, first: int) -> None:
+    """Groups from `first` on have no rows yet."""
+    for r in range(first, len(ints)):
+        clear(program, ints, floats, r, 0)
+
+
+@in_place
+def add_rows(program: Words, ints: Words, floats: Floats, numbers: Words, words: Words, word_floats: Floats) -> None:
+    """Add rows to the partial results of their groups."""
+    for i in range(len(numbers)):
+        add(program, ints, floats, numbers[i], 0, words, word_floats, i)
 
 
 @inner

@@ -37,8 +37,11 @@ class GrowingTables:
 
     def __init__(self, program: Words, keys: int, width: int, aggregates: Sequence[AggregateSpec]) -> None:
         self.keys, self.width = keys, width
-        self.value_rows, arguments, asked, holistic_words = holistic_of(aggregates, st.KEY + keys + width)
-        self.arguments, self.asked = len(arguments), len(asked)
+        self.value_rows, arguments, asked, holistic_words = holistic_of(aggregates, st.KEY + keys + width, width)
+        self.arguments = len(arguments)
+        self.answers = sum(one.words for one in aggregates if one.holistic)
+        """Words that are written of each window and group beside a partial result."""
+        self._gathers = any(one.function != "COUNT_DISTINCT" for one in aggregates if one.holistic)
         self.quantiles = int(np.sum(asked[:, NEAR_AT] != NONE))
         self._counted = int(np.sum(arguments[:, DISTINCT]))
         partials = table(SMALLEST, st.OWN + 2 * width)
@@ -157,9 +160,9 @@ class GrowingTables:
             # Of all ways to share values among groups, equal shares have the largest sum of roots. A segment that does
             # not last grows up to half of its values.
             longer = (2 * ROOTS * isqrt(values * groups) + values // 2) * self.quantiles
-            near = with_room(self.now.near, tuples * self.quantiles, longer)
-            gathered = self.now.gathered if values <= len(self.now.gathered) else np.empty(2 * values, np.int64)
-            self.now = self.now._replace(near=near, gathered=gathered)
+            self.now = self.now._replace(near=with_room(self.now.near, tuples * self.quantiles, longer))
+        if self._gathers and kept + tuples > len(self.now.gathered):
+            self.now = self.now._replace(gathered=np.empty(2 * (kept + tuples), np.int64))
 
     def _reserve_different(self, values: int) -> None:
         if wanted := self._too_small(self.now.different, st.DIFFERENT, values):

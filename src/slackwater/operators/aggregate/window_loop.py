@@ -21,12 +21,12 @@ from slackwater.core.jit import in_place, inner
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.answers import note_near
 from slackwater.operators.aggregate.holistic_values import (
-    answer,
     discard,
     keep,
     tuple_enters,
     values_enter,
     values_leave,
+    write_answers,
 )
 from slackwater.operators.aggregate.panes import (
     Panes,
@@ -117,8 +117,7 @@ def write_window(t: st.Tables, k: int, by: int, closed: st.Closed, n_out: int) -
         for c in range(t.scalars[st.KEYS]):
             closed.lines[n_out, OF_KEY + c] = t.groups[g, st.KEY + c]
         write_value(t, g, closed, n_out)
-        for a in range(len(t.asked)):
-            closed.state[n_out, t.scalars[st.WIDTH] + a] = answer(t, g, a)
+        write_answers(t, g, closed, n_out)
         if closed.near.shape[1] > 0:
             note_near(t, g, closed, n_out)
         n_out += 1

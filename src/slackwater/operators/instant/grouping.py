@@ -15,9 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from slackwater.core.batch import FIRST_COLUMN, TS, Floats, Words
+from slackwater.core.batch import FIRST_COLUMN, TS, Words
 from slackwater.core.collections.numbering import Numbering
-from slackwater.core.jit import in_place
 from slackwater.core.schema import Field, Kind
 from slackwater.core.state import encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
@@ -27,7 +26,7 @@ from slackwater.expressions.tree import Column, Expr
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.panes import first_open
-from slackwater.operators.aggregate.partials import ROW, add, clear, program_for
+from slackwater.operators.aggregate.partials import ROW, add_rows, begin_groups, program_for
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import GROUP_KEY, VALUE, Block, Mapper, block, empty, gathered
 from slackwater.operators.output import Output
@@ -42,20 +41,6 @@ def as_aggregate(distinct: Distinct) -> Aggregate:
     keys = tuple(Column(0, column.name, column.kind, column.scale) for column in columns)
     counted = Field("\0count", Kind.INT, columns[0].arrow)
     return Aggregate(distinct.input, keys, columns, (AggregateCall("COUNT", None, None, counted),))
-
-
-@in_place
-def begin_groups(program: Words, ints: Words, floats: Floats, first: int) -> None:
-    """Groups from `first` on have no rows yet."""
-    for r in range(first, len(ints)):
-        clear(program, ints, floats, r, 0)
-
-
-@in_place
-def add_rows(program: Words, ints: Words, floats: Floats, numbers: Words, words: Words, word_floats: Floats) -> None:
-    """Add rows to the partial results of their groups."""
-    for i in range(len(numbers)):
-        add(program, ints, floats, numbers[i], 0, words, word_floats, i)
 
 
 def _with_room(program: Words, state: Words, groups: int) -> Words:

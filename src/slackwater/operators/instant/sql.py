@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Field, Kind
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText
 from slackwater.expressions.relational import (
@@ -80,6 +81,7 @@ def _countable(call: AggregateCall) -> bool:
     kind = call.argument.kind
     return not (
         call.function in ("VAR", "STDDEV")
+        or FUNCTIONS[call.function].of_different is not None
         or (call.function in ("MIN", "MAX") and kind is Kind.TEXT)
         or (call.function == "AVG" and kind is Kind.DECIMAL)
     )

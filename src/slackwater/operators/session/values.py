@@ -7,13 +7,16 @@ interpolate, NaN is the largest number, -0.0 is 0.0, nulls are no values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.collections.records import NONE
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.operators.aggregate.algebra import AggregateSpec, float_words
+from slackwater.expressions.aggregates import DIFFERENT
+from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, answered, float_words
+from slackwater.operators.aggregate.partials import add_rows, program_for
 
 
 class KeptValues:
@@ -62,11 +65,11 @@ def _answer(one: AggregateSpec, line: Words, words: Words, lines: int) -> Words:
     order = np.lexsort((values, line))
     line, values = line[order], values[order]
     sizes = np.bincount(line, minlength=lines)
-    if one.function == "COUNT_DISTINCT":
+    if one.function in DIFFERENT.values():
         fresh = np.ones(len(line), np.bool_)
         same = (values[1:] == values[:-1]) | ((values[1:] != values[1:]) & (values[:-1] != values[:-1]))
         fresh[1:] = (line[1:] != line[:-1]) | ~same
-        return np.bincount(line[fresh], minlength=lines).astype(np.int64)
+        return _of_different(one, line[fresh], values[fresh].view(np.int64), lines)
     if not len(values):
         return np.full(lines, NULL_FLOAT, np.int64)
     rank = (0.5 if one.parameter is None else one.parameter) * np.maximum(sizes - 1, 0)
@@ -77,3 +80,14 @@ def _answer(one: AggregateSpec, line: Words, words: Words, lines: int) -> Words:
     with np.errstate(invalid="ignore"):
         between = np.where(rank > below, low + (high - low) * (rank - below), low)
     return float_words(between, sizes == 0)
+
+
+def _of_different(one: AggregateSpec, line: Words, words: Words, lines: int) -> Words:
+    """The answer for each line, given its different values in their order."""
+    different = one.of_different
+    if different is None:
+        return np.bincount(line, minlength=lines).astype(np.int64)
+    layout = Layout.of([replace(different, row=0)])
+    program, state = program_for(layout), np.zeros((lines, layout.width), np.int64)
+    add_rows(program, state, state.view(np.float64), line, words[np.newaxis], words.view(np.float64)[np.newaxis])
+    return answered(replace(one, row=0), state)

@@ -1,0 +1,1 @@
+SELECT SUM(DISTINCT v) AS total FROM s [1 s] WITH ERROR 1%

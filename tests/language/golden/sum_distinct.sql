@@ -1,0 +1,2 @@
+SELECT name, SUM(DISTINCT v) AS total, AVG(DISTINCT v) AS mean, COUNT(DISTINCT key) FILTER (WHERE ok) AS keys, MAX(DISTINCT v) AS most
+FROM s [1 s] GROUP BY name
