@@ -242,10 +242,11 @@ def results_of_graph(spec: OperatorGraph, made: Iterable[Made]) -> Results:
     if not isinstance(top, WindowAggregate):
         return Counter(made)
     answer: Answer = {}
-    for _, (start, _, *rest) in made:
+    for _, (start, end, *rest) in made:
         words = zip(top.aggregates, rest[len(top.keys) :], strict=True)
         values = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
-        answer[start, tuple(rest[: len(top.keys)])] = values
+        keys = rest[: len(top.keys)]
+        answer[start, (end, *keys) if isinstance(top, SessionAggregate | FillingAggregate) else tuple(keys)] = values
     return answer
 
 

@@ -51,6 +51,7 @@ from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
 from tests.kit.instant_examples import instant_specs
 from tests.kit.oracles import ORACLES
 
+DIFFERENT = ("COUNT_DISTINCT", "SUM_DISTINCT", "AVG_DISTINCT")
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
 KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
 """Every example reads tuples with two integer columns and a float one, in rows K, L and V."""
@@ -148,13 +149,13 @@ def _changing() -> Iterator[Example]:
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
-    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "VAR", "STDDEV", "MEDIAN", "COUNT_DISTINCT")
+    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "VAR", "STDDEV", "MEDIAN", *DIFFERENT)
     chosen = AggregateSpec("MAX_BY", row, kind, by=V, float_by=True), AggregateSpec("MIN_BY", row, kind, by=L)
     return (*(AggregateSpec(f, row, kind) for f in functions), *chosen, AggregateSpec("QUANTILE", row, kind, 0.9))
 
 
 def _exact(row: int) -> tuple[AggregateSpec, ...]:
-    return tuple(AggregateSpec(f, row, Kind.DECIMAL) for f in ("SUM", "AVG", "MIN", "MAX", "COUNT_DISTINCT"))
+    return tuple(AggregateSpec(f, row, Kind.DECIMAL) for f in ("SUM", "AVG", "MIN", "MAX", *DIFFERENT))
 
 
 def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Expr, ...] = ()) -> WindowJoin:
@@ -429,6 +430,14 @@ def _graphs_of_operators() -> Iterator[Example]:
         "first of an aggregate",
         OperatorGraph((GraphNode(counts, (0,), counted), GraphNode(first, (from_node(0),))), ROWS),
     )
+    of_different = Projection(((0, "k"), (0, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    summed = WindowAggregate(10, None, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS)
+    yield Example(
+        "aggregate of different rows",
+        OperatorGraph(
+            (GraphNode(StreamDistinct(4, (K, L), ROWS), (0,), of_different), GraphNode(summed, (from_node(0),))), ROWS
+        ),
+    )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
     computed = Projection(
         ((0, "k"), (1, "l")), "_ts", (Carried("k", K, 0), Carried("n", L, None, total)), (), (), ROWS, ROWS
@@ -458,7 +467,8 @@ def _bounded(example: Example) -> Example:
     spec = example.spec
     if not isinstance(spec, WindowAggregate) or spec.having is not None:
         return example
-    bounded = tuple(one for one in spec.aggregates if not FUNCTIONS[one.function].chooses)
+    known = [(one, FUNCTIONS[one.function]) for one in spec.aggregates]
+    bounded = tuple(one for one, function in known if not (function.chooses or function.of_different))
     return replace(example, spec=replace(spec, aggregates=bounded))
 
 

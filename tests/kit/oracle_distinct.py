@@ -46,10 +46,21 @@ def state_bound(spec: StreamDistinct, since: Callable[[int], int], watermark: in
     return 4 * since(watermark - spec.correctable - 3 * spec.range) + 64
 
 
+class RowsThatLeft:
+    """All rows so far."""
+
+    def __init__(self, spec: StreamDistinct) -> None:
+        self.spec, self.left = spec, list[Made]()
+
+    def made_of(self, e: Tuple) -> list[Made]:
+        """The row of a tuple, unless an equal one has left not long before."""
+        row = tuple(e.words[column] for column in self.spec.columns)
+        if any(other == row and e.ts - ts <= self.spec.range for ts, other in self.left):
+            return []
+        self.left.append((e.ts, row))
+        return [(e.ts, row)]
+
+
 def _distinct(spec: StreamDistinct, ordered: list[Tuple]) -> Counter[Made]:
-    left: list[Made] = []
-    for e in ordered:
-        row = tuple(e.words[column] for column in spec.columns)
-        if not any(other == row and e.ts - ts <= spec.range for ts, other in left):
-            left.append((e.ts, row))
-    return Counter(left)
+    rows = RowsThatLeft(spec)
+    return Counter(made for e in ordered for made in rows.made_of(e))

@@ -26,15 +26,20 @@ def truth(spec: FillingAggregate, batch: Batch, absent: Collection[int] = ()) ->
 
 def processed(spec: FillingAggregate, released: Iterable[Released]) -> Answer:
     """The answer on a release sequence: a tuple counts in every window that ends after the watermark it met."""
-    assert spec.slide is not None, "the length of a step"
     members: dict[tuple[int, tuple[int, ...]], list[Tuple]] = {}
     for step in released:
         e = step.tuple
-        start = e.ts - e.ts % spec.range
-        for end in range(start + spec.slide, start + spec.range + 1, spec.slide):
-            if e.ts < end and end > step.met:
+        for start, end in steps_of(spec, e.ts):
+            if end > step.met:
                 members.setdefault((start, (end, *(e.words[row] for row in spec.keys))), []).append(e)
     return {window: tuple(aggregate_of(one, inside) for one in spec.aggregates) for window, inside in members.items()}
+
+
+def steps_of(spec: FillingAggregate, ts: int) -> list[tuple[int, int]]:
+    """The windows that an event time is in."""
+    assert spec.slide is not None, "the length of a step"
+    start = ts - ts % spec.range
+    return [(start, end) for end in range(start + spec.slide, start + spec.range + 1, spec.slide) if ts < end]
 
 
 def state_bound(spec: FillingAggregate, since: Callable[[int], int], watermark: int) -> int:

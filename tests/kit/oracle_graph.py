@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slackwater.core.batch import Batch
-from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
+from tests.kit.oracle_distinct import RowsThatLeft
 from tests.kit.oracle_join import SlowWindows
-from tests.kit.oracle_levels import OpenWindows, above, joined_result, united_row
+from tests.kit.oracle_levels import above, joined_result, open_windows, united_row
 from tests.kit.oracle_projection import Made
 from tests.kit.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
-from tests.kit.oracle_top import OpenTop
 
 
 @dataclass
@@ -45,11 +44,8 @@ class _Node:
         self.watermarks = [NEVER for _ in node.inputs]
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
         self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
-        self.open: OpenWindows | OpenTop | None = None
-        if isinstance(node.operator, WindowAggregate):
-            self.open = OpenWindows(node.operator)
-        elif isinstance(node.operator, TopRows):
-            self.open = OpenTop(node.operator)
+        self.open = open_windows(node.operator)
+        self.left = RowsThatLeft(node.operator) if isinstance(node.operator, StreamDistinct) else None
 
     def process(self, e: Tuple, met: int) -> None:
         raw = self.node.inputs[e.stream]
@@ -61,6 +57,9 @@ class _Node:
         elif isinstance(self.spec, StreamUnion):
             if e.ts >= met:
                 self.make(united_row(self.spec, e))
+        elif self.left is not None:
+            for made in self.left.made_of(e) if e.ts >= met else []:
+                self.make(made)
         else:
             assert isinstance(self.spec, WindowJoin)
             assert self.windows is not None

@@ -9,17 +9,23 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import GraphNode, OperatorSpec
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.session.operator import SessionAggregate
 from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
 from tests.kit.oracle_aggregate import aggregate_of, result_kind, windows_of
+from tests.kit.oracle_distinct import RowsThatLeft
+from tests.kit.oracle_filling import steps_of
 from tests.kit.oracle_join import joins, near_enough
 from tests.kit.oracle_projection import Made, taken
 from tests.kit.oracle_release import NEVER, Tuple, tuples_of
+from tests.kit.oracle_session import OpenSessions
 from tests.kit.oracle_top import OpenTop
 from tests.kit.words import encode
 
@@ -45,7 +51,7 @@ def oracle_graph(graph: OperatorGraph, batch: Batch) -> list[Made]:
 def above(below: GraphNode, made: Sequence[Made], number: int) -> Iterator[Tuple]:
     """What a node has made as tuples of an input of the node above."""
     assert below.outlet is not None
-    early = 1 if isinstance(below.operator, WindowAggregate) else 0
+    early = 1 if isinstance(below.operator, WindowAggregate) and not isinstance(below.operator, SessionAggregate) else 0
     for ts, columns in made:
         e = taken(below.outlet, (ts - early, columns), number)
         if e is not None:
@@ -53,15 +59,16 @@ def above(below: GraphNode, made: Sequence[Made], number: int) -> Iterator[Tuple
 
 
 def _made_of(spec: OperatorSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
-    if isinstance(spec, WindowAggregate):
-        yield from OpenWindows(spec, inputs[0]).up_to(None)
-    elif isinstance(spec, TopRows):
-        windows = OpenTop(spec)
-        for e in inputs[0]:
+    windows = open_windows(spec)
+    if windows is not None:
+        for e in sorted(inputs[0], key=lambda e: e.ts):
             windows.add(e, NEVER)
         yield from windows.up_to(None)
     elif isinstance(spec, StreamUnion):
         yield from (united_row(spec, e) for mine in inputs for e in mine)
+    elif isinstance(spec, StreamDistinct):
+        rows = RowsThatLeft(spec)
+        yield from (made for e in sorted(inputs[0], key=lambda e: e.ts) for made in rows.made_of(e))
     else:
         assert isinstance(spec, WindowJoin)
         for members in product(*inputs):
@@ -79,27 +86,36 @@ def united_row(spec: StreamUnion, e: Tuple) -> Made:
     return e.ts, e.words[FIRST_COLUMN : FIRST_COLUMN + spec.width]
 
 
+def open_windows(spec: OperatorSpec) -> OpenWindows | OpenSessions | OpenTop | None:
+    """The windows of an aggregate of any sort, or of top-n, without a tuple; None where rows leave as they come."""
+    if isinstance(spec, TopRows):
+        return OpenTop(spec)
+    if isinstance(spec, SessionAggregate):
+        return OpenSessions(spec)
+    return OpenWindows(spec) if isinstance(spec, WindowAggregate) else None
+
+
 class OpenWindows:
     """The tuples of every window and group that has not been emitted."""
 
-    def __init__(self, spec: WindowAggregate, tuples: Sequence[Tuple] = ()) -> None:
+    def __init__(self, spec: WindowAggregate) -> None:
         self.spec = spec
-        self.members: dict[tuple[int, tuple[int, ...]], list[Tuple]] = {}
-        for e in tuples:
-            self.add(e, NEVER)
+        self.members: dict[tuple[int, int, tuple[int, ...]], list[Tuple]] = {}
 
     def add(self, e: Tuple, met: int) -> None:
         """A tuple that met this watermark enters the windows behind it."""
-        for start in windows_of(self.spec, e.ts):
-            if start + self.spec.range > met:
+        bounds = [(start, start + self.spec.range) for start in windows_of(self.spec, e.ts)]
+        if isinstance(self.spec, FillingAggregate):
+            bounds = steps_of(self.spec, e.ts)
+        for start, end in bounds:
+            if end > met:
                 key = tuple(e.words[row] for row in self.spec.keys)
-                self.members.setdefault((start, key), []).append(e)
+                self.members.setdefault((end, start, key), []).append(e)
 
     def up_to(self, watermark: int | None) -> Iterator[Made]:
         """Emit the windows that end by then, or all."""
-        for start, key in sorted(self.members):
-            end = start + self.spec.range
+        for end, start, key in sorted(self.members):
             if watermark is None or end <= watermark:
-                inside = self.members.pop((start, key))
+                inside = self.members.pop((end, start, key))
                 values = [encode(aggregate_of(a, inside), result_kind(a)) for a in self.spec.aggregates]
                 yield end, (start, end, *key, *values)

@@ -5,16 +5,17 @@ Invariant: shares no code with the operator. An answer is known by its start, it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from slackwater.core.batch import Batch
 from slackwater.operators.session.operator import SessionAggregate
 from tests.kit.evaluate import evaluate
-from tests.kit.oracle_aggregate import Answer, aggregate_of
+from tests.kit.oracle_aggregate import Answer, aggregate_of, result_kind
+from tests.kit.oracle_projection import Made
 from tests.kit.oracle_release import NEVER, Released, Tuple, tuples_of
+from tests.kit.words import encode
 
 Session = list[Tuple]
-SOONER = -(2**80)
 
 
 def truth(spec: SessionAggregate, batch: Batch, absent: Collection[int] = ()) -> Answer:
@@ -40,25 +41,38 @@ def truth(spec: SessionAggregate, batch: Batch, absent: Collection[int] = ()) ->
 
 def processed(spec: SessionAggregate, released: Iterable[Released]) -> Answer:
     """The answer on a release sequence: a late tuple joins, and makes one, what is open then."""
-    sessions: list[Session] = []
-    passed = NEVER
-    met: dict[int, int] = {}
-    """The watermark that late tuples met."""
+    windows = OpenSessions(spec)
     for step in released:
-        e, passed = step.tuple, max(passed, step.met)
+        windows.add(step.tuple, step.met)
+    return _answer(spec, windows.sessions)
+
+
+class OpenSessions:
+    """All sessions so far, but for those that have left."""
+
+    def __init__(self, spec: SessionAggregate) -> None:
+        self.spec, self.sessions, self.passed = spec, list[Session](), NEVER
+        self.late: list[tuple[Tuple, int]] = []
+        """Late tuples, each with the watermark it met."""
+
+    def add(self, e: Tuple, met: int) -> None:
+        """A tuple that met this watermark."""
+        spec, sessions, self.passed = self.spec, self.sessions, max(self.passed, met)
+        passed = self.passed
         own = [s for s in sessions if _key(spec, s[0]) == _key(spec, e) and _end(spec, s) >= passed]
         own.sort(key=_first, reverse=True)
-        before = [[known for known in s if met.get(known.row, SOONER) < passed] for s in own]
+        now = [late for late, met in self.late if met == passed]
+        before = [[known for known in s if not any(known is late for late in now)] for s in own]
         if e.ts >= passed:
             if own and e.ts <= _last(own[0]) + spec.range and _fits(spec, [*own[0], e]):
                 own[0].append(e)
             else:
                 sessions.append([e])
-            continue
-        met[e.row] = passed
+            return
+        self.late.append((e, passed))
         in_time = any(known and _first(known) <= e.ts + spec.range for known in before)
         if not in_time and e.ts + spec.range < passed:
-            continue
+            return
         around = [s for s in own if _first(s) <= e.ts <= _last(s) + spec.range and _fits(spec, [*s, e])]
         made = [e]
         if around:
@@ -71,7 +85,16 @@ def processed(spec: SessionAggregate, released: Iterable[Released]) -> Answer:
             sessions = [s for s in sessions if s is not beside[0]]
         if _end(spec, made) >= passed:
             sessions.append(made)
-    return _answer(spec, sessions)
+        self.sessions = sessions
+
+    def up_to(self, watermark: int | None) -> Iterator[Made]:
+        """Emit the sessions that end before, or all."""
+        closed = [s for s in self.sessions if watermark is None or _end(self.spec, s) < watermark]
+        self.sessions = [s for s in self.sessions if not any(s is one for one in closed)]
+        for s in sorted(closed, key=lambda s: (_end(self.spec, s), _first(s), _key(self.spec, s[0]))):
+            values = [encode(aggregate_of(a, s), result_kind(a)) for a in self.spec.aggregates]
+            end = _end(self.spec, s)
+            yield end, (_first(s), end, *_key(self.spec, s[0]), *values)
 
 
 def state_bound(spec: SessionAggregate, since: Callable[[int], int], watermark: int) -> int:

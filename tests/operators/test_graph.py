@@ -30,6 +30,7 @@ each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: exam
 SCHEMA = Schema((Field("ts", Kind.TIME, pa.timestamp("us")), *(Field(n, Kind.INT, pa.int64()) for n in "kn")), "ts")
 WINDOWS = st.sampled_from(["0 us", "2 us", "4 us"])
 SLIDING = st.sampled_from(["3 us", "6 us SLIDE 2 us", "5 us SLIDE 5 us"])
+OTHERS = st.sampled_from(["SESSION 2 us", "SESSION 1 us AT MOST 4 us", "6 us CUMULATE 2 us"])
 
 
 @st.composite
@@ -41,14 +42,16 @@ def sources(draw: st.DrawFn, depth: int) -> str:
 @st.composite
 def queries(draw: st.DrawFn, depth: int) -> str:
     """A query with the columns k and n, and others up to so deep inside it."""
-    kind = draw(st.sampled_from(["join", "aggregate", "aggregate", "select", "union"]))
+    kind = draw(st.sampled_from(["join", "aggregate", "aggregate", "distinct", "select", "union"]))
     if kind == "join":
         left, right = draw(sources(depth)), draw(sources(depth))
         return f"SELECT x.k AS k, y.n AS n FROM {left} x [{draw(WINDOWS)}], {right} y [{draw(WINDOWS)}] WHERE x.k = y.k"
     if kind == "aggregate":
         call = draw(st.sampled_from(["COUNT(*)", "SUM(n)", "MAX(n)", "COUNT(DISTINCT n)"]))
-        inside = f"SELECT k, {call} AS n FROM {draw(sources(depth))} x [{draw(SLIDING)}] GROUP BY k"
+        inside = f"SELECT k, {call} AS n FROM {draw(sources(depth))} x [{draw(st.one_of(SLIDING, OTHERS))}] GROUP BY k"
         return f"SELECT k, n FROM ({inside}) y"
+    if kind == "distinct":
+        return f"SELECT DISTINCT k, n FROM {draw(sources(depth))} x [{draw(WINDOWS)}]"
     if kind == "select":
         inside = draw(sources(depth))
         return f"SELECT k, n FROM {inside} x" + ("" if inside == "s" else " WHERE n > 1")

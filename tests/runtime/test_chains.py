@@ -45,6 +45,19 @@ QUERIES = {
         FROM ({COUNTS}) t QUALIFY rn = 1""",
     "first of a join": f"SELECT k, x FROM ({PAIR}) j [500 MS] ORDER BY x DESC NULLS FIRST LIMIT 2",
     "first of a union": "SELECT k FROM (SELECT k, x FROM a UNION ALL SELECT k, x FROM b) u [400 MS] ORDER BY x LIMIT 3",
+    "counts of different rows": """SELECT name, COUNT(*) AS n, SUM(x) AS total
+        FROM (SELECT DISTINCT k, x, name FROM a [300 MS]) d [500 MS SLIDE 250 MS] GROUP BY name""",
+    "without doubles, then joined": """SELECT d.x AS x, b.name AS name
+        FROM (SELECT DISTINCT k, x + 1 AS x FROM a [1 SEC] WHERE k > 0) d [300 MS], b [400 MS] WHERE d.k = b.k""",
+    "different rows of a join": f"SELECT DISTINCT k, x FROM ({PAIR}) j [500 MS]",
+    "different counts": f"SELECT DISTINCT k, n FROM ({COUNTS}) t [1 SEC] WHERE n > 1",
+    "sessions of a union": """SELECT k, COUNT(*) AS n, MAX(x) AS most
+        FROM (SELECT k, x FROM a UNION ALL SELECT k, x FROM b) u [SESSION 200 MS AT MOST 1 SEC] GROUP BY k""",
+    "aggregate of sessions": """SELECT n, COUNT(*) AS sessions, MIN(window_start) AS since, MAX(s._ts) AS last
+        FROM (SELECT name, COUNT(*) AS n FROM a [SESSION 100 MS] GROUP BY name) s [1 SEC] GROUP BY n""",
+    "filled in steps above a join": f"SELECT k, SUM(x) AS total FROM ({PAIR}) j [1 SEC CUMULATE 250 MS] GROUP BY k",
+    "counts that are filled, joined": """SELECT b.x AS x, t.n AS n, t.window_end AS e FROM b [300 MS],
+        (SELECT k, COUNT(*) AS n FROM a [1 SEC CUMULATE 200 MS] GROUP BY k) t [300 MS] WHERE b.k = t.k""",
     "selection of a selection": "SELECT k, y FROM (SELECT k, x * 2 AS y FROM a WHERE k <> 1) s WHERE y > 0",
 }
 

@@ -7,7 +7,7 @@ References: 004 §2.1.2, §6.2 (queries over instantaneous windows).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, replace
 from typing import Any, ClassVar
 
@@ -232,19 +232,23 @@ def follows_rates(query: BoundQuery) -> bool:
     return any(isinstance(stream.window, RateWindow) for stream in streams_read(query))
 
 
+def all_inside(query: BoundQuery) -> Iterator[BoundQuery]:
+    """A query, and all that it reads."""
+    yield query
+    for stream in streams_read(query):
+        if stream.query is not None:
+            yield from all_inside(stream.query)
+
+
 def rates_anywhere(query: BoundQuery) -> bool:
-    """The same, or of those inside it."""
-    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
-    return follows_rates(query) or any(map(rates_anywhere, inside))
+    """Whether windows of a query, or of those inside it, follow rates."""
+    return any(map(follows_rates, all_inside(query)))
 
 
 def goes_by_arrival(query: BoundQuery) -> bool:
     """Whether a window of a query, or of those inside it, is of the moments at which tuples arrive."""
-    return any(
-        (isinstance(stream.window, RateWindow) and stream.window.by_arrival)
-        or (stream.query is not None and goes_by_arrival(stream.query))
-        for stream in streams_read(query)
-    )
+    windows = (stream.window for one in all_inside(query) for stream in streams_read(one))
+    return any(isinstance(window, RateWindow) and window.by_arrival for window in windows)
 
 
 def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:

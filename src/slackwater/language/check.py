@@ -84,7 +84,7 @@ def _is_chained(query: Select) -> bool:
 
 
 def _check_chain(query: Select) -> None:
-    """Refuse windows of rows, landmarks and sessions, and results that leave later, in a query of several operators.
+    """Refuse windows of rows, landmarks, and results that leave later, in a query of several operators.
 
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
@@ -96,14 +96,12 @@ def _check_chain(query: Select) -> None:
             place = select.members[0] if select.members else select.streams[-1]
             join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
             raise refused(place, _NOT_IN_A_CHAIN.format(join, "are" if select.members else "is", "run it by itself"))
-        if select.kind:
-            why = _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it")
-            raise refused(select, why, select.kind_place)
         if select.to_stream is not None and select.out.kind != ISTREAM:
             raise refused(select.to_stream, _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"))
         for stream in select.streams:
             what = _other(stream)
-            if what is not None and stream.window is not None:
+            of_one = isinstance(stream.window, Sessions | Filling) and len(select.streams) == 1
+            if what is not None and stream.window is not None and not of_one:
                 raise refused(stream.window, _NOT_IN_A_CHAIN.format(what, "are", "write RANGE and a duration"))
             if stream.query is not None:
                 _check_chain(stream.query)
@@ -196,7 +194,11 @@ def _check_other_windows(select: Select, aggregation: bool, quality: Quality) ->
         if isinstance(window, Sessions | Filling) and not aggregation:
             message = f"{what} are for aggregates of one stream; in a join write RANGE and a duration"
             raise refused(window, message)
-        if isinstance(quality, Recall | RelativeError):
+        # Above other operators RECALL is of the rows that reach the aggregate, whatever that makes of them.
+        of_rows = (
+            isinstance(quality, Recall) and stream.query is not None and not isinstance(window, Landmarks | Window)
+        )
+        if isinstance(quality, Recall | RelativeError) and not of_rows:
             no_target = _NO_TARGET_OF_SESSIONS if isinstance(window, Sessions) else _NO_TARGET
             raise _refused_target(select, no_target.format(target_word(quality), what))
         if select.windows:

@@ -7,8 +7,10 @@ selections, unions and joins of time; and sums and counts of an aggregate, also 
 from __future__ import annotations
 
 from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Column, Expr, columns_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, rates_anywhere, streams_read
+from slackwater.language.bound import AggregateQuery, BoundQuery, SessionWindow, all_inside, rates_anywhere
+from slackwater.language.distinct import DistinctQuery
 
 ADDING = ("COUNT", "SUM", "AVG")
 _WRITE = "Write COMPLETE, NO WAIT or DELAY"
@@ -18,6 +20,11 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
     """Why a query with others inside it cannot have this target; None where it can."""
     if isinstance(quality, Recall) and quality.precision is not None:
         return "PRECISION is for one LEFT, RIGHT or FULL join, and not for a query of several operators. Leave it out"
+    if any(isinstance(one, DistinctQuery) for one in all_inside(query)):
+        return (
+            "RECALL and ERROR are not offered above SELECT DISTINCT: a late row would have held others back, and these"
+            f" again others, so what it costs has no bound. {_WRITE}"
+        )
     if rates_anywhere(query):
         return f"RECALL and ERROR are not offered where windows follow rates. {_WRITE}"
     if isinstance(quality, Recall):
@@ -37,12 +44,15 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
     around = why_no_error(query)
     if around is not None:
         return around
-    others = [call.function for call in query.aggregates if call.function not in ADDING]
+    others = [call.function for call in query.aggregates if call.function not in (*ADDING, "MIN", "MAX")]
     if others:
         return (
             f"what missing rows do to {others[0]} cannot be told from what they weigh: above other operators ERROR is"
-            f" for COUNT, SUM and AVG. {_WRITE}, or leave it out"
+            f" for COUNT, SUM, AVG, MIN and MAX. {_WRITE}, or leave it out"
         )
+    text = next((call for call in query.aggregates if call.kind is Kind.TEXT), None)
+    if text is not None:
+        return f"ERROR measures numbers, and {text.name} is a text. {_WRITE}, or leave it out"
     below = query.stream.query
     assert below is not None, "one operator is no chain"
     if not isinstance(below, AggregateQuery):
@@ -80,8 +90,7 @@ def _no_aggregate_under(rows: BoundQuery) -> str | None:
 
 def _aggregates(query: BoundQuery) -> bool:
     """Whether a query is an aggregate, or has one inside."""
-    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
-    return isinstance(query, AggregateQuery) or any(map(_aggregates, inside))
+    return any(isinstance(one, AggregateQuery) for one in all_inside(query))
 
 
 def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
@@ -97,6 +106,11 @@ def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
             )
     values |= {one.name: "" for one in below.computed}
     moving = any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys)))
+    if below.stream.window is not None:
+        kind = "windows that fill in steps"
+        if isinstance(below.stream.window, SessionWindow):
+            kind = "sessions, of which a late tuple may make one of two"
+        return f"ERROR is not offered above an aggregate of {kind}. {_WRITE}"
     if below.having:
         return (
             "HAVING of the aggregate below reads a value of it, so one tuple may move a whole row; ERROR needs all of"

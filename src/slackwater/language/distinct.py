@@ -1,4 +1,4 @@
-"""SELECT DISTINCT: rows of one stream, without those that repeat one within a window.
+"""SELECT DISTINCT: rows of one stream or sub-query, without those that repeat one within a window.
 
 A row is emitted, at its own event time, unless a row with equal selected columns has been emitted at most the window
 before it, both ends included. It is what has been emitted that counts, and not what has come: of a row that comes every

@@ -19,6 +19,7 @@ from slackwater.language.bound import (
     RowsQuery,
     StreamRef,
     UnionQuery,
+    all_inside,
     is_chain,
     streams_read,
 )
@@ -95,7 +96,7 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
             " (option max_behind); write less after FOR, or more in OPTIONS (max_behind = ...)"
         )
     refusal = "WITH CORRECTIONS is not offered with {}: a late tuple would change all results after it; " + _LEAVE_OUT
-    for one in _all_inside(query):
+    for one in all_inside(query):
         other = _other_window(streams_read(one))
         if other == "sessions":
             return f"WITH CORRECTIONS is not offered with sessions: a late tuple may make one of two; {_LEAVE_OUT}"
@@ -116,15 +117,6 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
                 f" aggregate do; {_LEAVE_OUT}"
             )
     return None
-
-
-def _all_inside(query: BoundQuery) -> list[BoundQuery]:
-    """A query and all that it reads."""
-    found = [query]
-    for stream in streams_read(query):
-        if stream.query is not None:
-            found += _all_inside(stream.query)
-    return found
 
 
 def _other_window(streams: tuple[StreamRef, ...]) -> str | None:

@@ -15,6 +15,7 @@ from slackwater.core.time import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND
 from slackwater.expressions.text_rules import bucket_of
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, Output, StreamRef
+from slackwater.language.distinct import DistinctQuery
 
 _LONGEST_UNIT = {
     "year": 366 * DAY,
@@ -85,7 +86,7 @@ def event_times(stream: StreamRef) -> dict[str, tuple[int, int]]:
     """
     found = {stream.schema.time: (0, 0)}
     below = stream.query
-    if isinstance(below, JoinQuery) and len(below.streams) == 1:
+    if isinstance(below, JoinQuery | DistinctQuery) and len(below.streams) == 1:
         found |= _computed(below.outputs, event_times(below.streams[0]))
     elif isinstance(below, AggregateQuery) and below.stream.range is not None:
         start, end = WINDOW_COLUMNS

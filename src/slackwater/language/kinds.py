@@ -3,8 +3,7 @@
 Parser, check and binder know kinds by this registry alone. A new kind is a query in a file like `distinct`, two
 functions and one line here; its plan is one line in `plan.planner`, its truth one line in `verify`.
 
-Invariant: a kind reads streams, and stands alone: no query reads it, and it reads none. What does not go with it is
-refused, with its place in the text.
+Invariant: what does not go with a kind is refused, with its place in the text.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
-from slackwater.operators.contract import PLAIN, BuildContext, Operator, OperatorSpec
+from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
@@ -44,6 +44,10 @@ class StreamDistinct(OperatorSpec):
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...]:
         return (self.columns,)
+
+    @property
+    def key_classes(self) -> list[KeyClass]:
+        return [({0: row}, [at]) for at, row in enumerate(self.columns)]
 
     @property
     def state_identity(self) -> object:

@@ -99,8 +99,9 @@ class Node:
         run = synchronized.run
         sequence, clock, emit_time = emit_position(synchronized, output)
         delay = np.append(run.delay, 0)[output.by]
-        # A window ends before its end; so a row of it belongs to the window above in which all of it lies.
-        ts = output.ts - 1 if output.at_watermark else output.ts
+        # A window ends before its end; so a row of it belongs to the window above in which all of it lies. The end of a
+        # session is a part of it.
+        ts = output.ts - 1 if output.at_watermark and not output.inclusive else output.ts
         if self._outlet is None:
             words, kept = np.vstack([ts, np.zeros(len(ts), np.int64), *output.columns]), np.arange(len(ts))
         else:
@@ -138,7 +139,7 @@ def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Wo
     run, progress = synchronized.run, synchronized.progress
     last = progress.last
     if output.at_watermark:
-        at = np.searchsorted(progress.tuples.words[TS], output.ts)
+        at = np.searchsorted(progress.tuples.words[TS], output.ts, "right" if output.inclusive else "left")
         known = progress.tuples
         ways = ((progress.sequence, last.sequence), (known.clock, last.clock), (known.emit_time, last.emit_time))
     else:

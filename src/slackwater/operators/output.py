@@ -25,6 +25,8 @@ class Output:
     results: int
     at_watermark: bool = False
     """Whether a line leaves when the watermark reaches its event time, by whatever moved it there, as windows do."""
+    inclusive: bool = False
+    """Whether the watermark has to be beyond the event time of such a line, at which a tuple would still be in it."""
     clock: Words | None = None
     """The largest clock when each line was emitted, where `by` does not tell it."""
     emit_time: Words | None = None
@@ -65,4 +67,5 @@ def joined(outputs: Sequence[Output]) -> Output:
         None,
         sum(output.results for output in outputs),
         outputs[0].at_watermark,
+        outputs[0].inclusive,
     )

@@ -31,16 +31,20 @@ from slackwater.language.bound import (
     JoinQuery,
     LandmarkWindow,
     RowsQuery,
+    SessionWindow,
     StreamRef,
     UnionQuery,
     streams_read,
 )
 from slackwater.language.derived import leaves_as
+from slackwater.language.distinct import DistinctQuery
 from slackwater.language.top import NUMBER, TopQuery
 from slackwater.verify.aggregate_truth import make_truth, read_sql
+from slackwater.verify.distinct import distinct_rows
 from slackwater.verify.groups import GroupRenderer, is_wanted
 from slackwater.verify.inputs import JudgedInput, as_produced, load
 from slackwater.verify.join_truth import Enumeration
+from slackwater.verify.row_aggregate import make_sessions
 from slackwater.verify.sql import TYPES, Renderer
 
 Variant = Literal["true", "sure", "maybe"]
@@ -110,6 +114,7 @@ class Levels:
         """`last`: no join and no window reads them."""
         level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int], bool], str]] = {
             UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined, TopQuery: self._first,
+            DistinctQuery: self._without_doubles,
         }  # fmt: skip
         return level_of[type(query)](query, variant, read, last)
 
@@ -139,6 +144,17 @@ class Levels:
         columns += [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
         return self._made(f"SELECT {', '.join(columns)} FROM ({rows}) WHERE {there}")
 
+    def _without_doubles(self, query: DistinctQuery, variant: Variant, read: list[int], last: bool) -> str:
+        (stream,) = query.streams
+        assert stream.range is not None, "a window of time"
+        render = Renderer([stream.schema])
+        (source,) = self._sources(query, variant, read, render)
+        kinds = [output.expr.kind for output in query.outputs]
+        values = "".join(f", {render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs))
+        there = "true" if variant == "true" else "met_0 < ts_0"
+        rows = f"SELECT ts_0 AS ts, met_0 AS met{values} FROM {source} WHERE {there}"
+        return self._made(distinct_rows(self._connection, rows, kinds, stream.range))
+
     def _aggregated(self, query: AggregateQuery, variant: Variant, read: list[int], last: bool) -> str:
         windows = self._windows(query, variant, read)
         value = "t" if variant == "true" else "e"
@@ -149,7 +165,8 @@ class Levels:
         columns = [("window_start", Kind.TIME), ("window_end", Kind.TIME), *(held[name] for name in query.order)]
         listed = [f"CAST({name} AS {TYPES[kind]}) AS c{k}" for k, (name, kind) in enumerate(columns)]
         there = is_wanted(query, value) + ("" if variant == "true" else " AND present > 0")
-        columns_of_all = ", ".join(["window_end - 1 AS ts", f"{_NEVER} AS met", *listed])
+        instant = "window_end" if isinstance(query.stream.window, SessionWindow) else "window_end - 1"
+        columns_of_all = ", ".join([f"{instant} AS ts", f"{_NEVER} AS met", *listed])
         return self._made(f"SELECT {columns_of_all} FROM {windows} WHERE {there}")
 
     def _first(self, query: TopQuery, variant: Variant, read: list[int], last: bool) -> str:
@@ -187,7 +204,11 @@ class Levels:
         keys = [render.value(key.expr) for key in query.keys]
         arguments = [read_sql(a, render.value) for a in query.aggregates]
         table = self._name()
-        make_truth(self._connection, query, keys, arguments, source, table)
+        if isinstance(query.stream.window, SessionWindow):
+            late_ones = variant == "true"
+            make_sessions(self._connection, query, render, keys, arguments, source, table, late_ones)
+        else:
+            make_truth(self._connection, query, keys, arguments, source, table)
         return table
 
     def _sources(self, query: BoundQuery, variant: Variant, read: list[int], render: Renderer) -> list[str]:
@@ -212,7 +233,7 @@ class Levels:
         columns += [f"c{k} AS {render.column(position, name)}" for k, name in enumerate(own)]
         met = "met" if self._carried and (variant == "sure" or self._in_epochs) else _NEVER
         columns += [f"ts AS ts_{position}", f"{met} AS met_{position}"]
-        columns.append(f"row_number() OVER () AS row_{position}")
+        columns += [f"row_number() OVER () AS {name}_{position}" for name in ("row", "place")]
         inside = f"SELECT {', '.join(columns)} FROM {results}"
         return self._made(f"SELECT * FROM ({inside}) WHERE {render.all_of(stream.filters)}")
 

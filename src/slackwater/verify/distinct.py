@@ -12,7 +12,7 @@ late rows is missing because of them; any other that should have left and did no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,9 @@ def judge_distinct(trial: Trial[DistinctQuery]) -> Verdict:
     read = [
         as_produced(one.expr, [stream.schema], types.get(one.name, pa.null()), trial.render) for one in query.outputs
     ]
-    # A sum with 0.0 makes -0.0 the other zero.
-    values = ", ".join(f"c{k} + 0.0" if kind is Kind.FLOAT else f"c{k}" for k, kind in enumerate(kinds))
     given = ", ".join(f"{sql} AS c{k}" for k, sql in enumerate(read))
     rows = connection.execute(
-        f"SELECT ts, dense_rank() OVER (ORDER BY {values}) AS of, late, made FROM"
+        f"SELECT ts, {_numbered(kinds)} AS of, late, made FROM"
         f" (SELECT ts_0 AS ts, {given}, met_0 > {BEFORE_ALL} AS late, false AS made FROM s0"
         f" UNION ALL SELECT ts, {listed}, false, true FROM produced) ORDER BY ts"
     ).fetchnumpy()
@@ -62,6 +60,25 @@ def judge_distinct(trial: Trial[DistinctQuery]) -> Verdict:
         "recall", results.total(), len(true), len(true - expected), len(expected - right), spurious, stored.descents,
         recalls, len(right - true),
     )  # fmt: skip
+
+
+def distinct_rows(connection: Any, rows: str, kinds: Sequence[Kind], size: int) -> str:
+    """A SELECT of the rows that leave, of one that has `ts`, `met` and `c<k>`; with the latest `met` of equal rows."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE numbered AS SELECT *, {_numbered(kinds)} AS of FROM ({rows})")
+    came = connection.execute("SELECT DISTINCT ts, of FROM numbered ORDER BY ts").fetchnumpy()
+    leaving = sorted(_leaving(zip(came["ts"].tolist(), came["of"].tolist(), strict=True), size))
+    found = pa.table({name: pa.array([row[at] for row in leaving], pa.int64()) for at, name in enumerate(("ts", "of"))})
+    connection.register("found", found)
+    connection.execute("CREATE OR REPLACE TEMP TABLE leaving AS SELECT ts, CAST(of AS BIGINT) AS of FROM found")
+    connection.unregister("found")
+    values = "".join(f", any_value(c{k}) AS c{k}" for k in range(len(kinds)))
+    return f"SELECT ts, max(met) AS met{values} FROM numbered JOIN leaving USING (ts, of) GROUP BY ts, of"
+
+
+def _numbered(kinds: Sequence[Kind]) -> str:
+    """The number of a row's values in columns `c<k>`. A sum with 0.0 makes -0.0 the other zero."""
+    values = ", ".join(f"c{k} + 0.0" if kind is Kind.FLOAT else f"c{k}" for k, kind in enumerate(kinds))
+    return f"dense_rank() OVER (ORDER BY {values})"
 
 
 def _leaving(ordered: Iterable[Row], size: int) -> set[Row]:

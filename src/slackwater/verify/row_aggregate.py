@@ -62,18 +62,30 @@ def judge_row_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     )  # fmt: skip
 
 
+def make_sessions(
+    connection: Any, query: AggregateQuery, render: Renderer, keys: Sequence[str], arguments: Sequence[str],
+    source: str, table: str, late_ones: bool,
+) -> None:  # fmt: skip
+    """A table of sessions over the rows of a source, with the columns of `make_truth`; `late_ones`: late rows count as
+    if they had been in time, and else as far as a run takes them in."""
+    windows = _windows(connection, query, render, keys, arguments, "true" if late_ones else "met", source)
+    expected = "".join(f", t{n} AS e{n}, a{n} AS b{n}" for n in range(len(query.aggregates)))
+    connection.execute(f"CREATE TABLE {table} AS SELECT *, 1 AS present{expected} FROM ({windows})")
+
+
 def _windows(
-    connection: Any, query: AggregateQuery, render: Renderer, keys: Sequence[str], arguments: Sequence[str], which: str
-) -> str:
+    connection: Any, query: AggregateQuery, render: Renderer, keys: Sequence[str], arguments: Sequence[str], which: str,
+    source: str = "s0",
+) -> str:  # fmt: skip
     """A SELECT of the rows of every window of the tuples that `which` is true of: bounds, keys, copy, aggregates."""
     window = query.stream.window
     assert isinstance(window, RowWindow | LandmarkWindow | SessionWindow), "judging a window of time"
     groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
     values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
-    numbered = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0 WHERE {which}"
+    numbered = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM {source} WHERE {which}"
     if isinstance(window, SessionWindow):
         # Late rows that met an open session are in it: they are left out there, and not before.
-        every = "SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0"
+        every = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM {source}"
         inside = session_rows(connection, window, keys, every, late_ones=which == "true")
     elif isinstance(window, RowWindow):
         inside = _of_rows(window, numbered)

@@ -143,7 +143,7 @@ class SessionOperator(Operator):
         # The newest hang in front, where they are found at once.
         st.close(self._now, closed[::-1])
         self._forget_keys()
-        return Output(ends, columns, np.searchsorted(passed, ends, "right"), None, len(closed), at_watermark=True)
+        return Output(ends, columns, np.searchsorted(passed, ends, "right"), None, len(closed), True, True)
 
     def _ends(self, sessions: Words) -> Words:
         first, last = self._records[sessions, st.FIRST], self._records[sessions, st.LAST]

@@ -1,1 +1,0 @@
-SELECT SUM(DISTINCT v) FROM s [1 s]
