@@ -103,7 +103,7 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
         assert made <= sum(need <= slack for need in required)
 
 
-ABOVE = "SELECT k, COUNT(*) AS c, SUM(n) AS t, AVG(n) AS m FROM ({}) u [{}] GROUP BY k"
+ABOVE = "SELECT k, COUNT(*) AS c, SUM(n) AS t, AVG(n) AS m, MIN(n) AS low, MAX(n) AS high FROM ({}) u [{}] GROUP BY k"
 OF_SUMS = (
     "SELECT k, SUM(c) AS c, SUM(t) AS t FROM"
     " (SELECT k, COUNT(*) AS c, SUM(n) AS t FROM {} x [{}] GROUP BY k) u [{}] GROUP BY k"

@@ -33,6 +33,7 @@ ERRORS = {
     "above a union, by key": f"SELECT k, COUNT(x) AS n FROM ({BOTH}) u [1 SEC] GROUP BY k",
     "above a join": f"SELECT COUNT(*) AS n, AVG(x) AS m FROM ({PAIR}) j [1 SEC SLIDE 300 MS]",
     "above a join, by key": f"SELECT k, SUM(x) AS t FROM ({PAIR}) j [1 SEC] WHERE x > 0.1 GROUP BY k",
+    "extremes above a join": f"SELECT MAX(x) AS high, MIN(x) AS low FROM ({PAIR}) j [500 MS SLIDE 100 MS] WHERE k < 2",
     "above a join with a union": f"""SELECT SUM(x) AS t FROM (SELECT c.x AS x FROM ({BOTH}) u [300 MS], c [300 MS]
         WHERE u.k = c.k) j [500 MS]""",
     "of an aggregate": "SELECT SUM(n) AS n, SUM(t) AS t FROM"

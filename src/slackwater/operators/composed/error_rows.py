@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place, inner
 from slackwater.quality.error.answers import DOUBTFUL, OFF, WITHIN
@@ -103,15 +103,16 @@ def note_made(w: Watch, made: Table, words: Words, floats: Floats, begin: int) -
 
 @in_place
 def judge_rows(
-    w: Watch, totals: Table, made: Table, allowed: Floats, factors: Floats, scratch: Floats, coarse: bool, first: int,
-    last: int,
+    w: Watch, totals: Table, made: Table, allowed: Floats, factors: Floats, scratch: Floats, coarse: bool,
+    known_off: Flags, first: int, last: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Of the windows between two numbers, how many have true rows, are not within the bound, and are only doubtful;
-    `factors` are what their answers were multiplied by, `scratch` has three lines. `coarse`: a row that was made stands
+    `factors` are what their answers were multiplied by, `scratch` has three lines, `known_off` tells of windows what
+    sums do not tell. `coarse`: a row that was made stands
     for many true ones, so only sums can be compared."""
     filled = off = doubtful = 0
     for window in range(first, last + 1):
-        any_row, worst = False, WITHIN
+        any_row, worst = False, OFF if known_off[window - first] else WITHIN
         for piece in range(2 * window, last_piece(w, window) + 1):
             r = first_record(totals, piece)
             any_row |= r != NONE
