@@ -110,5 +110,7 @@ def test_explain_shows_what_every_operator_reads_and_how_spark_cuts_it() -> None
         " in every window"
     ) in above
     target = explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s] WITH ERROR 5%"))
-    assert "on Spark: in one shard, because no key is common" in target
-    assert "and what ERROR must know is known where all rows meet" in target
+    assert "the last operator in one shard, because the target is judged by all rows" in target
+    estimated = explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s] WITH ERROR 5% ESTIMATED"))
+    assert "on Spark: in one shard, because no key is common" in estimated
+    assert "and what ERROR must know is known where all rows meet" in estimated

@@ -184,6 +184,35 @@ ERROR = f"{BOUNDED} WITH ERROR 5% CONFIDENCE 90% OPTIONS (shards_by = 'rows')"
 STATED = "ERROR 0.05 CONFIDENCE 0.9"
 
 
+PAIRS = (
+    "(SELECT a.key, a.v, b.x FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key) j [RANGE 300 MS SLIDE 100 MS]"
+)
+ABOVE = {
+    "rows": f"{COUNT_ABOVE} WITH RECALL 0.8 OVER 1 SECOND",
+    "rows of pairs that are near": f"{NEAR} WITH RECALL 0.8 OVER 1 SECOND",
+    "rows of pairs by any condition": f"{UNEQUAL} WITH RECALL 0.8 OVER 1 SECOND",
+    "sums": f"SELECT COUNT(*) AS n, AVG(v) AS mean FROM {PAIRS} WITH ERROR 10% CONFIDENCE 70%",
+    "extremes": f"SELECT x % 3 AS of, MAX(v) AS most FROM {PAIRS} GROUP BY x % 3 WITH ERROR 5% CONFIDENCE 70%",
+    "sums of sums": """SELECT SUM(total) AS total, SUM(n) AS n FROM
+        (SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 100 MS] GROUP BY key) j [RANGE 300 MS]
+        WITH ERROR 10% CONFIDENCE 70%""",
+}
+
+
+@pytest.mark.parametrize("asked", ABOVE.values(), ids=ABOVE)
+def test_a_target_above_other_operators_is_judged_as_one_shard_judges_it(asked: str, tmp_path: Path) -> None:
+    alone, four = (play(asked, shards, tmp_path / str(shards)) for shards in (1, 4))
+    assert planned(asked, streams(7)).partitioning.above is not None
+    assert [one.observed.slack for one in four.progress] == [one.observed.slack for one in alone.progress]
+    assert four.rows == alone.rows
+    assert four.late == alone.late
+    assert four.progress == alone.progress
+    last = four.progress[-1].observed.quality
+    assert last is not None
+    assert last.bad > 0
+    assert len({one.observed.slack for one in four.progress}) > 1
+
+
 @pytest.mark.parametrize("messages", [{}, {3: [Message(PAUSE)], 5: [Message(RESUME)]}], ids=["runs", "rests"])
 @pytest.mark.parametrize("kept", [False, True], ids=["new workers", "one worker"])
 def test_a_bound_on_the_error_of_a_sum_is_judged_as_one_shard_judges_it(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slackwater.core.batch import ROW
-from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
+from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError, asks_estimates
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.contract import GraphNode, WithoutKey
 from slackwater.operators.graph import OperatorGraph
@@ -39,10 +39,13 @@ def learned(plan: PhysicalPlan) -> str | None:
     if isinstance(plan.quality, Delay | NoWait | Complete):
         return None
     watched = plan.operator.watched
-    if isinstance(plan.quality, RelativeError) and watched is not None:
-        # Of an aggregate of a stream, what sums tell of adds up.
-        exact = all(one.function in EXACT for one in watched.aggregates)
-        if exact and plan.options.controller in (None, STEADY) and not plan.quality.estimated:
+    if plan.options.controller in (None, STEADY) and not asks_estimates(plan.quality):
+        if plan.nodes and plan.operator.windowed:
+            # The rows that an aggregate should be given are found where rows are made, and judged above.
+            return None
+        exact = watched is not None and all(one.function in EXACT for one in watched.aggregates)
+        if isinstance(plan.quality, RelativeError) and exact:
+            # Of an aggregate of a stream, what sums tell of adds up.
             return None
     return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
 
@@ -71,4 +74,5 @@ def upper(plan: PhysicalPlan) -> PhysicalPlan:
         query=plan.query, quality=plan.quality, nodes=(), weights=plan.weights[-1:],
         options=replace(plan.options, clock_by=None, idle_timeout=None, idle_after=None),
         partitioning=plan.partitioning.above or ONE_SHARD,
+        below=plan.operator if plan.nodes and isinstance(plan.quality, Recall | RelativeError) else None,
     )  # fmt: skip

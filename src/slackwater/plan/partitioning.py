@@ -25,6 +25,7 @@ from slackwater.quality.registry import STEADY
 
 NO_KEY = "no key is common to all that its operators bring together"
 ALL_MEET = "all rows meet in every window"
+JUDGED = "the target is judged by all rows"
 
 
 PLACE, ROWS = "place", "rows"
@@ -108,6 +109,8 @@ def _of_last(last: PhysicalPlan) -> Partitioning:
     operator = last.operator
     if operator.one_shard is not None:
         return Partitioning(None, operator.one_shard)
+    if last.below is not None:
+        return Partitioning(None, JUDGED)
     if operator.without_key is WithoutKey.FREELY:
         return Partitioning(tuple(all_rows(last, at) for at in range(len(last.inputs))))
     if operator.shard_rows is not None:

@@ -139,6 +139,9 @@ class PhysicalPlan:
     """Of a query over instantaneous windows: which engine computes what, and why."""
     read_by: tuple[int, ...] = ()
     """Where entries of FROM share an input: of every entry, which it reads."""
+    below: OperatorSpec | None = None
+    """Of the last of two fragments, where a target is judged there: all operators of the query, which true rows tell
+    of."""
     judged: bool = False
     """Whether change rows say which of them are the first answer, and when they were emitted."""
 

@@ -128,8 +128,11 @@ def settable(
     quality = completed(asked, now or plan.quality, plan.quality)
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
-        above = plan.partitioning.above is not None and learned(replace(plan, quality=quality)) is not None
-        where = "a new checkpoint, in one shard" if above else "the same checkpoint"
+        above, where = plan.partitioning.above, "the same checkpoint"
+        if above is not None and learned(replace(plan, quality=quality)) is not None:
+            where = "a new checkpoint, in one shard"
+        elif above is not None and above.keys is not None:
+            where = "a new checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
             f" again WITH {quality} on {where}"

@@ -5,7 +5,8 @@ windows below that were closed too early. Each has a value, a window and a slack
 needs, and whether its answer was within the bound, follow as for an aggregate of raw tuples.
 
 Invariant: for COUNT, SUM and AVG nothing is modelled. Whether a window was within the bound is told by the true rows
-and by those that really reached the aggregate. What no sum tells of is never said to be better than it is.
+and by those that really reached the aggregate, of MIN and MAX by their values. What neither tells of is never said to
+be better than it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import RelativeError
@@ -25,7 +27,7 @@ from slackwater.disorder.meters import Measurable, QualityMeter, Scaling, Watche
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_tally import RowTally
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import KnownRows
 from slackwater.quality.error.meter import Answers
 from slackwater.quality.error.remembered_windows import ENTERED
 from slackwater.quality.error.steady import SteadyError
@@ -40,7 +42,7 @@ class ComposedError(SteadyError):
     """Slack for a bound on the error of the top aggregate. `coarse`: its rows are those of an aggregate below."""
 
     def __init__(
-        self, target: RelativeError, options: Options, retention: int, rows: TrueRows, watched: Watched, coarse: bool,
+        self, target: RelativeError, options: Options, retention: int, rows: KnownRows, watched: Watched, coarse: bool,
         scaling: Scaling | None = None,
     ) -> None:  # fmt: skip
         # A row is noted in all its windows when it becomes known, so these are kept for a window longer.
@@ -49,24 +51,34 @@ class ComposedError(SteadyError):
         self.watch(watched)
         losses = self._losses
         self._tally = RowTally(
-            losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse, ~self._is_modelled
-        )
+            losses.watch, watched.aggregates, losses.components, len(losses.ledger.totals.lines), retention, coarse,
+            target.bound,
+        )  # fmt: skip
         if self._estimates is not None:
             self._tally.factors = self._estimates.factors_between
 
+    @property
+    def meter(self) -> QualityMeter:
+        """What is told of the rows that were made."""
+        return ErrorMeter(self, None)
+
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        return (ErrorMeter(self, None),)
+        return (self.meter,)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
-        words = np.ascontiguousarray(rows.words)
-        self._tally.took(rows.ts)
+        self.learn_rows(rows.words, rows.need)
+
+    def learn_rows(self, words: Words, need: Words) -> None:
+        """Note true rows, with the slack that each needs."""
+        words = np.ascontiguousarray(words)
+        self._tally.took(words)
+        if self._models:
+            self._modelled.absorb(words)
         losses, done = self._losses, 0
-        while done < len(rows):
-            done = absorb_rows(
-                losses.watch, losses.ledger, words, words.view(np.float64), rows.need, done, self._entered
-            )
-            if done < len(rows):
+        while done < len(need):
+            done = absorb_rows(losses.watch, losses.ledger, words, words.view(np.float64), need, done, self._entered)
+            if done < len(need):
                 self._reserve()
 
     def _reserve(self) -> None:
@@ -83,7 +95,7 @@ class ComposedError(SteadyError):
         return int(self._required.marks[ENTERED])
 
     def _look(self, clock: int) -> None:
-        self._tally.count(self._losses.ledger, self._allowed)
+        self._tally.count(self._losses.ledger)
         mark_ended(self._losses.ledger, self._entered + 1, self._losses.last_ended(clock))
         super()._look(clock)
 
@@ -93,7 +105,7 @@ class ComposedError(SteadyError):
         self._tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:
-        return self._tally.measured(self.target.confidence, self._losses.ledger, self._allowed, self._rows.unknown)
+        return self._tally.measured(self.target.confidence, self._losses.ledger, self._rows.unknown)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far."""

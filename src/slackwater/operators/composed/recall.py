@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import TS, Words
 from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter
 from slackwater.operators.composed.row_ledger import RowLedger
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import KnownRows
 from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
 
 
@@ -33,7 +34,7 @@ class ComposedRecall(SteadyRecall):
         retention: int,
         slack: int,
         max_behind: int,
-        rows: TrueRows,
+        rows: KnownRows,
         whole: bool,
     ) -> None:
         super().__init__(target, (0,), config, retention, slack, max_behind)
@@ -41,14 +42,23 @@ class ComposedRecall(SteadyRecall):
         self._row_ledger = RowLedger(LedgerTerms(target, retention, config.interval, self.memory), rows, whole)
         self.ledger = self._row_ledger
 
+    @property
+    def meter(self) -> QualityMeter:
+        """What is told of the rows that were made."""
+        return self._row_ledger
+
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        return (self._row_ledger,)
+        return (self.meter,)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
         if len(rows):
-            self._row_ledger.take(rows.ts)
-            super().learn(DelayObservations(np.zeros(len(rows), np.int64), rows.words, rows.need, rows.need))
+            self.learn_rows(rows.words, rows.need)
+
+    def learn_rows(self, words: Words, need: Words) -> None:
+        """Note true rows, with the slack that each needs."""
+        self._row_ledger.take(words[TS])
+        super().learn(DelayObservations(np.zeros(len(need), np.int64), words, need, need))
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return super().as_arrays() | {f"rows_{name}": array for name, array in self._rows.as_arrays().items()}

@@ -13,14 +13,15 @@ from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.core.time import MINUTE
 from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.meters import Scaling
 from slackwater.operators.composed.error import ComposedError
-from slackwater.operators.composed.gathering import Gathering
+from slackwater.operators.composed.gathering import GatheringRows, GatheringTuples
 from slackwater.operators.composed.recall import ComposedRecall
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import KnownRows, TrueRows
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
-from slackwater.operators.handing import PanePartials
+from slackwater.operators.handing import Handing, PanePartials
 from slackwater.operators.inputs import node_of
 from slackwater.quality.recall.steady import ControllerConfig
 from slackwater.quality.registry import controller_for, usual_interval
@@ -47,7 +48,7 @@ def _(
 ) -> SlackController:
     watched = spec.aggregate.watched
     if isinstance(quality, RelativeError) and watched is not None:
-        return Gathering(quality, options, watched)
+        return GatheringTuples(quality, options, watched)
     return controller_for(quality, options, windows)
 
 
@@ -68,15 +69,26 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
             " operators only the steady one knows what a late tuple costs. Leave it out"
         )
     top = graph.vertices[-1].operator
-    whole = top.watched is None
+    handed = isinstance(top.spec, Handing)
+    whole = not (handed or top.spec.windowed)
     rows = TrueRows(graph, streams, whole, retention_of(options))
+    if handed:
+        return GatheringRows(quality, options, rows)
+    return told_of_rows(quality, options, graph.spec, rows, top.scaling)
+
+
+def told_of_rows(
+    quality: Recall | RelativeError, options: Options, graph: OperatorSpec, rows: KnownRows,
+    scaling: Scaling | None = None,
+) -> ComposedRecall | ComposedError:  # fmt: skip
+    """The steady controller of a graph, which is shown the true rows that its last node gives, or is given."""
+    retention, top = retention_of(options), graph.all_nodes[-1]
+    watched = top.operator.watched
     if isinstance(quality, Recall):
         interval = options.adaptation_interval or usual_interval(quality.over)
         config = ControllerConfig(interval, options.granularity, options.basic_window)
-        kept, first = retention_of(options), options.initial_slack
-        return ComposedRecall(quality, config, kept, first, options.max_behind, rows, whole)
-    assert top.watched is not None, "a bound on the error is one on an aggregate"
-    below = graph.vertices[node_of(graph.vertices[-1].inputs[0])].operator
-    return ComposedError(
-        quality, options, retention_of(options), rows, top.watched, below.watched is not None, top.scaling
-    )
+        whole = not top.operator.windowed
+        return ComposedRecall(quality, config, retention, options.initial_slack, options.max_behind, rows, whole)
+    assert watched is not None, "a bound on the error is one on an aggregate"
+    coarse = graph.all_nodes[node_of(top.inputs[0])].operator.watched is not None
+    return ComposedError(quality, options, retention, rows, watched, coarse, scaling)

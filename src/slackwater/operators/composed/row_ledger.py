@@ -20,7 +20,7 @@ from slackwater.core.state import NOTHING
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import KnownRows
 from slackwater.quality.ledger.ledger import PeriodLedger
 from slackwater.quality.ledger.periods import note_made, note_true
 
@@ -29,7 +29,7 @@ class RowLedger(PeriodLedger):
     """Rows made and lost, `rows` saying what is true; `whole`: they are those that the top emits, else those that it is
     given. Nothing is estimated: what is needed is counted by rows, so the curves are right about far ones too."""
 
-    def __init__(self, terms: LedgerTerms, rows: TrueRows, whole: bool) -> None:
+    def __init__(self, terms: LedgerTerms, rows: KnownRows, whole: bool) -> None:
         width, buckets = terms.buckets((rows.reach,))
         super().__init__(terms.target, buckets, width, longest_window=0)
         self._retention, self._rows, self._whole = terms.retention, rows, whole

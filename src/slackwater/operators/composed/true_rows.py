@@ -34,7 +34,7 @@ from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.release.synchronizer import with_rows
 from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
 from slackwater.operators.composed.join_node import JoinNode
-from slackwater.operators.contract import Operator
+from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import JoinOperator
@@ -72,30 +72,18 @@ class _Input:
         return np.maximum(0, self.mark - self.words[TS]) if self.raw else self.mark
 
 
-class TrueRows:
-    """The shadow of a graph. `whole`: rows are what the top gives; else what it is given, in its own layout."""
+class KnownRows:
+    """What is known of true rows, whoever finds them."""
 
-    def __init__(self, graph: GraphOperator, streams: int, whole: bool, retention: int) -> None:
-        self._vertices, self._whole, self._retention = graph.vertices, whole, retention
-        nodes = self._vertices if whole else self._vertices[:-1]
-        self._nodes = [_shadow_of(vertex.operator) for vertex in nodes]
-        self._under = [_raw_under(self._vertices, n) for n in range(len(nodes))]
-        self.clocks: Words = np.full(streams, BEFORE_ALL, np.int64)
-        """Of every raw stream the largest event time that has arrived."""
+    def __init__(self, reach: int) -> None:
+        self.reach = reach
+        """How far the event time of a row can be from that of its oldest member."""
         self.known_from = BEFORE_ALL
         """Rows before this event time may have members that arrived while nobody looked."""
         self.unknown = 0
         """Raw tuples that came when some of what they could have met was forgotten."""
         self.most = 0
         """The most rows that one of them has completed."""
-        self._slack = 0
-
-    @property
-    def reach(self) -> int:
-        """How far the event time of a row can be from that of its oldest member."""
-        joins = [node.join.spec for node in self._nodes if isinstance(node, _Joining)]
-        inner = [node.spec for node in self._nodes if isinstance(node, _Adding)]
-        return sum(max(join.windows) for join in joins) + sum(one.range for one in inner)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run: what has arrived so far is not known."""
@@ -103,6 +91,31 @@ class TrueRows:
 
     def take(self, arrived: DelayObservations, slack: int) -> Rows:
         """Raw tuples in the order in which they arrived, under this slack; the rows that they complete."""
+        raise NotImplementedError("they are found elsewhere")
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state."""
+        return {"known": np.array([self.known_from, self.unknown, self.most], np.int64)}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` gave."""
+        self.known_from, self.unknown, self.most = arrays["known"].tolist()
+
+
+class TrueRows(KnownRows):
+    """The shadow of a graph. `whole`: rows are what the top gives; else what it is given, in its own layout."""
+
+    def __init__(self, graph: GraphOperator, streams: int, whole: bool, retention: int) -> None:
+        super().__init__(reach_of(graph.spec, whole))
+        self._vertices, self._whole, self._retention = graph.vertices, whole, retention
+        nodes = self._vertices if whole else self._vertices[:-1]
+        self._nodes = [_shadow_of(vertex.operator) for vertex in nodes]
+        self._under = [_raw_under(self._vertices, n) for n in range(len(nodes))]
+        self.clocks: Words = np.full(streams, BEFORE_ALL, np.int64)
+        """Of every raw stream the largest event time that has arrived."""
+        self._slack = 0
+
+    def take(self, arrived: DelayObservations, slack: int) -> Rows:
         clocks = self._clocks_before(arrived)
         self._slack = slack
         made: list[Rows] = []
@@ -161,9 +174,7 @@ class TrueRows:
         return max(int(self.clocks[list(under)].min()) - self._slack - self._retention, BEFORE_ALL)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All state."""
-        own = [self.known_from, self.unknown, self.most, self._slack]
-        found: dict[str, npt.NDArray[Any]] = {"clocks": self.clocks.copy(), "own": np.array(own, np.int64)}
+        found = super().as_arrays() | {"clocks": self.clocks.copy(), "slack": np.array([self._slack])}
         for number, (node, under) in enumerate(zip(self._nodes, self._under, strict=True)):
             if isinstance(node, _Joining):
                 kept = node.join.as_arrays(self._since(under))
@@ -171,13 +182,18 @@ class TrueRows:
         return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `as_arrays` gave."""
-        self.clocks = np.array(arrays["clocks"])
-        self.known_from, self.unknown, self.most, self._slack = arrays["own"].tolist()
+        super().restore(arrays)
+        self.clocks, self._slack = np.array(arrays["clocks"]), int(arrays["slack"][0])
         for number, node in enumerate(self._nodes):
             if isinstance(node, _Joining):
                 prefix = f"met_{number}_"
                 node.join.restore({n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)})
+
+
+def reach_of(graph: OperatorSpec, whole: bool) -> int:
+    """How far the rows that the last node of a graph gives, or is given, can be from their oldest member."""
+    nodes = [node.operator for node in (graph.all_nodes if whole else graph.all_nodes[:-1])]
+    return sum(one.looks_back for one in nodes if one.streams > 1 or one.windowed)
 
 
 Made = tuple[Words, list[Words], Words, Words]

@@ -30,7 +30,7 @@ from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.aggregate.pane_partials import KEY, partials_of, text_keys
-from slackwater.operators.composed.gathering import Gathering
+from slackwater.operators.composed.gathering import Gathering, GatheringRows
 from slackwater.operators.handing import PARTIALS
 from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.fragments import lower, upper
@@ -126,7 +126,9 @@ class LowerShard(Shard):
         self._waiting = self._pieces = 0
         self._header: Mapping[str, Any] = RESTS
         # What nodes below make is never late above; of a stream the operator itself knows what is.
-        self._makes_partials = bool(self.plan.nodes)
+        # A judge above must see the rows themselves.
+        gathers = isinstance(self.kernel.release.controller, GatheringRows)
+        self._makes_partials = bool(self.plan.nodes) and not gathers
 
     def given(self, query: str, emissions: Iterable[Emission]) -> Iterator[Emitted]:
         for one in with_results(emissions):
@@ -143,18 +145,20 @@ class LowerShard(Shard):
         self._header = self._closing_header()
         controller = self.kernel.release.controller
         if isinstance(controller, Gathering):
-            sums, behind = controller.take()
-            yield from self._lines(query, NOTES, RESTS, behind, sums)
+            sums, noted = controller.take()
+            yield from self._lines(query, NOTES, RESTS, noted, sums)
 
     def closing(self, query: str) -> Iterator[Emitted]:
         yield from self._send(query, self._header)
         self._header, self._pieces = RESTS, 0
 
     def _closing_header(self) -> dict[str, Any]:
-        release = self.kernel.release
+        release, controller = self.kernel.release, self.kernel.release.controller
         return {
             "watermark": self.kernel.reached,
             "clock": int(release.state.clock.scalars[MAX_TS]),
+            "clocks": release.clocks,
+            "unknown": controller.unknown if isinstance(controller, Gathering) else (0, 0),
             "slack": release.slack,
             "in_force": asdict(self.kernel.in_force),
             "end": self._ended,
@@ -179,7 +183,9 @@ class LowerShard(Shard):
         self, query: str, at: int, header: Mapping[str, Any], words: Words | None, partials: Words | None = None
     ) -> Iterator[Emitted]:
         packing = self.above[min(at, len(self.above) - 1)]
-        tuples = self._blocks(packing, words, packing.text_rows, () if at == NOTES else (ROW,))
+        # The codes of texts are enough for one who judges.
+        rows, without = ((), ()) if at == NOTES else (packing.text_rows, (ROW,))
+        tuples = self._blocks(packing, words, rows, without)
         made: list[bytes | None] = [None] * packing.parts
         if partials is not None:
             by_key = replace(packing, shard_slots=tuple(KEY + n for n in range(len(packing.shard_slots))))
@@ -253,7 +259,7 @@ class UpperShard(Shard):
             self._clock, self._in_force = told[0]["clock"], InForce(**told[0]["in_force"])
             self._slack = told[0]["slack"]
             if self.judge is not None:
-                self.judge.take(notes, batch if len(batch) else None, self.kernel.reached, told[0], end, self.codebook)
+                self.judge.take(notes, batch if len(batch) else None, self.kernel.reached, told, end, self.codebook)
             if told[0]["watermark"] != BEFORE_ALL:
                 watermark = told[0]["watermark"]
                 clocks = ClockReadings.of([(stream, None, watermark) for stream in range(len(self.plan.inputs))], None)

@@ -8,22 +8,28 @@ shard would use it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import Batch
-from slackwater.core.quality import RelativeError
+from slackwater.core.batch import TS, Batch, Words
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.disorder.meters import Report, Watched
+from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
+from slackwater.disorder.meters import QualityMeter, Report, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import Release
 from slackwater.observe.value import QueryProgress
+from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.gathering import SLACK
+from slackwater.operators.composed.recall import ComposedRecall
+from slackwater.operators.composed.registry import told_of_rows
+from slackwater.operators.composed.true_rows import KnownRows, reach_of
+from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.error.steady import SteadyError
@@ -45,55 +51,61 @@ def is_of_judge(entry: StateUpdate) -> bool:
 def judge_of(plan: PhysicalPlan) -> Judge | None:
     """The judge of the upper fragment of a query; None where nothing is learned."""
     watched = plan.operator.watched
+    if plan.below is not None and isinstance(plan.quality, Recall | RelativeError):
+        return JudgeOfRows(plan, plan.quality, plan.below)
     if not isinstance(plan.quality, RelativeError) or watched is None:
         return None
-    return Judge(plan, plan.quality, watched)
+    return JudgeOfTuples(plan, plan.quality, watched)
 
 
-class Judge:
-    """The controller of a bound on the error, and its meter."""
+class Judge(ABC):
+    """The controller of a target, and its meter."""
 
-    def __init__(self, plan: PhysicalPlan, target: RelativeError, watched: Watched) -> None:
-        self._controller = SteadyError(target, plan.options)
-        self._controller.watch(watched)
-        self._meter = ErrorMeter(self._controller, None)
+    def __init__(self, plan: PhysicalPlan, controller: SlackController, meter: QualityMeter) -> None:
+        self._controller, self._meter = controller, meter
         self._rows = plan.operator.rows
-        self._learned = Learned(self._controller, (self._meter,), plan.target, plan.learning_key)
+        self._learned = Learned(controller, (meter,), plan.target, plan.learning_key)
         self._begins = False
+
+    @abstractmethod
+    def _learn(self, sums: Words | None, noted: Words | None) -> None:
+        """What shards below have gathered: sums, or what is known one by one, with what each needs in the last row."""
 
     def take(
         self,
         notes: Sequence[Block],
-        late: Batch | None,
+        given: Batch | None,
         watermark: int,
-        header: Mapping[str, Any],
+        headers: Sequence[Mapping[str, Any]],
         end: bool,
         codebook: Codebook,
     ) -> None:
-        """What the shards below have gathered in a micro-batch, late tuples, the watermark that these met, and what the
-        shards say of themselves."""
-        controller = self._controller
+        """What the shards below have gathered in a micro-batch, tuples that they hand on, the watermark that these met,
+        and what the shards say of themselves."""
+        controller, header = self._controller, headers[0]
+        self._hear_unknown([one["unknown"] for one in headers])
         if self._begins:
             # With another target before, slack goes on from what is in force, and windows from where the clock was.
             controller.slack, self._begins = header["slack"], False
             self._meter.begin_at(watermark, header["clock"] - header["in_force"]["epoch"])
         for block in notes:
             if block.partials is not None:
-                controller.learn_sums(read_block(block.partials, (), codebook)[0])
-        behind = [read_block(block.block, (), codebook)[0] for block in notes if block.block is not None]
-        if behind:
-            words = np.concatenate(behind, axis=1)
-            streams = np.zeros(words.shape[1], np.int64)
-            controller.learn(DelayObservations(streams, words[:-1], words[-1], words[-1]))
+                self._learn(read_block(block.partials, (), codebook)[0], None)
+        noted = [read_block(block.block, (), codebook)[0] for block in notes if block.block is not None]
+        if noted:
+            self._learn(None, np.concatenate(noted, axis=1))
         clock = header["clock"]
-        self._meter.processed(*2 * [self._run(late, watermark, header["watermark"], clock)])
+        self._meter.processed(*2 * [self._run(given, watermark, header["watermark"], clock)])
         if BEFORE_ALL < clock >= controller.next_adaptation:
-            controller.adapt(Measured((clock,), 0, header["slack"]))
+            controller.adapt(Measured(tuple(header["clocks"]), 0, header["slack"]))
         if end:
             self._meter.processed(*2 * [replace(self._run(None, watermark, AFTER_ALL, clock), ended=True)])
 
-    def _run(self, late: Batch | None, met: int, watermark: int, clock: int) -> OrderedBatch:
-        batch = Batch.of([], self._rows) if late is None else late
+    def _hear_unknown(self, unknown: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - of tuples all are known
+        """What the shards below could not find out, each of them since the beginning."""
+
+    def _run(self, given: Batch | None, met: int, watermark: int, clock: int) -> OrderedBatch:
+        batch = Batch.of([], self._rows) if given is None else given
         tuples = OrderedTuples.of(batch.stream, batch.words, np.full(len(batch), met))
         return OrderedBatch(tuples, watermark, clock, BEFORE_ALL)
 
@@ -104,7 +116,7 @@ class Judge:
     def added_to(self, progress: QueryProgress) -> QueryProgress:
         """How the shard does, with what is known of the target."""
         controller = self._controller
-        observed = replace(progress.observed, quality=controller.measured(), outlook=controller.outlook())
+        observed = replace(progress.observed, quality=self._meter.measured(), outlook=controller.outlook())
         return replace(progress, observed=observed, trade_off=controller.trade_off())
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
@@ -125,3 +137,42 @@ class Judge:
                 before = decode_json(entry.value)
         self._begins = before["learning_key"] != self._learned.terms()["learning_key"]
         self._learned.restore(cells, before, release)
+
+
+class JudgeOfTuples(Judge):
+    """Of an aggregate of a stream: it is given tuples that came late, and sums of all others."""
+
+    _controller: SteadyError
+
+    def __init__(self, plan: PhysicalPlan, target: RelativeError, watched: Watched) -> None:
+        controller = SteadyError(target, plan.options)
+        controller.watch(watched)
+        super().__init__(plan, controller, ErrorMeter(controller, None))
+
+    def _learn(self, sums: Words | None, noted: Words | None) -> None:
+        if sums is not None:
+            self._controller.learn_sums(sums)
+        if noted is not None:
+            streams = np.zeros(noted.shape[1], np.int64)
+            self._controller.learn(DelayObservations(streams, noted[:-1], noted[-1], noted[-1]))
+
+
+class JudgeOfRows(Judge):
+    """Of an aggregate above other operators: it is given true rows, and those that were made."""
+
+    _controller: ComposedRecall | ComposedError
+
+    def __init__(self, plan: PhysicalPlan, target: Recall | RelativeError, graph: OperatorSpec) -> None:
+        self._known = KnownRows(reach_of(graph, whole=False))
+        controller = told_of_rows(target, plan.options, graph, self._known)
+        super().__init__(plan, controller, controller.meter)
+
+    def _learn(self, sums: Words | None, noted: Words | None) -> None:
+        if noted is not None:
+            known = noted[:, noted[TS] >= self._known.known_from]
+            if known.shape[1]:
+                self._controller.learn_rows(known[:-1], known[-1])
+
+    def _hear_unknown(self, unknown: Sequence[tuple[int, int]]) -> None:
+        self._known.unknown = sum(tuples for tuples, _ in unknown)
+        self._known.most = max(most for _, most in unknown)
