@@ -71,8 +71,11 @@ WITH_A_STREAM = """SELECT p.n, c.v, c.name FROM
     WHERE p.n = c.key"""
 FIRST = """SELECT key, name, SUM(v) AS total FROM a [RANGE 200 MS SLIDE 100 MS] GROUP BY key, name
     ORDER BY COUNT(*) DESC, name LIMIT 3"""
+SESSIONS = """SELECT COUNT(*) AS n, SUM(DISTINCT d.key) AS total FROM
+    (SELECT DISTINCT key, name FROM a [RANGE 60 MS]) d [SESSION 3 MS AT MOST 80 MS]"""
 QUERIES = {
     "first": FIRST,
+    "sessions of different rows": SESSIONS,
     "sum": SUM,
     "count above": COUNT_ABOVE,
     "other key": OTHER_KEY,
