@@ -25,7 +25,7 @@ BUDGETS = {
     # Outer joins and what they lose; aggregates and DISTINCT that change what has left; sessions; as-of joins,
     # what they lose and correct.
     # Checkpoints of arrays in blocks; first rows; true rows of queries in two steps, and their extremes.
-    "operators": 20_150,
+    "operators": 20_200,
     "page": 800,
     "plan": 7_350,  # first rows; as-of joins; EXPLAIN tells when results leave
     "published": 3_700,  # the statistics of delays that only published controllers use; Filter-Order in epochs
