@@ -100,6 +100,13 @@ def _most_bids(each: str = "", every: str = "") -> str:
         ON b.starttime = m.starttime AND b.endtime = m.endtime AND b.num >= m.maxn"""
 
 
+def _sold(auction_time: str) -> str:
+    return f"""SELECT b.auction, b.bidder, b.price, b.channel, b.url, b.dateTime AS bid_time, b.extra AS bid_extra,
+        a.itemName, a.description, a.initialBid, a.reserve, {auction_time} AS auction_time, a.expires, a.seller,
+        a.category, a.extra AS auction_extra
+        FROM bid b JOIN auction a ON b.auction = a.id AND {_near("b", "a")} WHERE a.category = 10"""
+
+
 QUERIES = {
     "q3": Query(
         "sellers of three states, and what they sell",
@@ -168,20 +175,20 @@ QUERIES = {
     ),
     "q15": Query(
         "bids, bidders and auctions by price",
-        f"SELECT window_start AS day, {_TOTALS}{_RANKS} {_OF_A_DAY} window_start, window_end",
-        judge=f"SELECT bucket(dateTime, 86400) AS day, {_TOTALS}{_RANKS} FROM bid GROUP BY 1",
+        f"SELECT window_start AS begins, {_TOTALS}{_RANKS} {_OF_A_DAY} window_start, window_end",
+        judge=f"SELECT bucket(dateTime, 86400) AS begins, {_TOTALS}{_RANKS} FROM bid GROUP BY 1",
         bound=_DAY,
     ),
     "q16": Query(
         "the same for each channel",
-        f"SELECT channel, window_start AS day, {_LATEST}{_RANKS} {_OF_A_DAY} channel, window_start, window_end",
-        judge=f"SELECT channel, bucket(dateTime, 86400) AS day, {_LATEST}{_RANKS} FROM bid GROUP BY 1, 2",
+        f"SELECT channel, window_start AS begins, {_LATEST}{_RANKS} {_OF_A_DAY} channel, window_start, window_end",
+        judge=f"SELECT channel, bucket(dateTime, 86400) AS begins, {_LATEST}{_RANKS} FROM bid GROUP BY 1, 2",
         bound=_DAY,
     ),
     "q17": Query(
         "bids for each auction, and their prices",
-        f"SELECT window_start AS day, {_PRICES} {_OF_A_DAY} auction, window_start, window_end",
-        judge=f"SELECT bucket(dateTime, 86400) AS day, {_PRICES} FROM bid GROUP BY day, auction",
+        f"SELECT window_start AS begins, {_PRICES} {_OF_A_DAY} auction, window_start, window_end",
+        judge=f"SELECT bucket(dateTime, 86400) AS begins, {_PRICES} FROM bid GROUP BY begins, auction",
         bound=_DAY,
     ),
     "q18": Query(
@@ -198,10 +205,9 @@ QUERIES = {
     ),
     "q20": Query(
         "bids with their auction, of one category",
-        f"""SELECT b.auction, b.bidder, b.price, b.channel, b.url, b.dateTime AS bid_time, b.extra AS bid_extra,
-        a.itemName, a.description, a.initialBid, a.reserve, a.dateTime AS auction_time, a.expires, a.seller,
-        a.category, a.extra AS auction_extra
-        FROM bid b JOIN auction a ON b.auction = a.id AND {_near("b", "a")} WHERE a.category = 10""",
+        _sold("a.dateTime"),
+        # Flink writes one event time into a table, and no other.
+        flink=_sold("CAST(a.dateTime AS TIMESTAMP(3))"),
         bound=_APART,
     ),
     "q23": Query(
