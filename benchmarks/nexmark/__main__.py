@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,8 @@ from benchmarks.nexmark.queries import QUERIES, Query
 from benchmarks.nexmark.sides import DELAY_S, Measured, Side, measured, opened
 
 SIDES = ("ours", "judge", "flink", "spark")
+Places = Mapping[bool, Sequence[Mapping[str, Path]]]
+"""By whether a stream is one file: folders of what is run first, and of what is counted."""
 WARM = 5_000
 """Events of the run that is not counted."""
 
@@ -43,9 +45,8 @@ def failed(name: str, side: str, error: Exception) -> list[str]:
 
 
 def raced(
-    name: str, query: Query, sides: Mapping[str, Side], tables: Mapping[str, pa.Table], places: list[dict[str, Path]],
-    judged: bool,
-) -> list[list[str]]:  # fmt: skip
+    name: str, query: Query, sides: Mapping[str, Side], tables: Mapping[str, pa.Table], places: Places, judged: bool
+) -> list[list[str]]:
     """One query by all sides."""
     title = f"{name}, {query.bound}" if query.bound else name
     events = sum(tables[stream].num_rows for stream in query.streams)
@@ -53,7 +54,7 @@ def raced(
     lines = [line(title, "judge", events, truth, Compared(truth.rows.num_rows, 0, 0))] if judged else []
     for called, side in sides.items():
         try:
-            took = [measured(partial(side.answer, query, folders)) for folders in places][-1]
+            took = [measured(partial(side.answer, query, folders)) for folders in places[side.one_file]][-1]
             lines.append(line(title, called, events, took, compared(truth.rows, took.rows)))
         except Exception as error:
             lines.append(failed(title, called, error))
@@ -81,13 +82,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
         small = Events(WARM, given.rate, given.disorder).write(folder / "small")
-        whole = Events(given.events, given.rate, given.disorder).write(folder / "whole", given.files)
-        tables = {name: pq.read_table(place) for name, place in whole.items()}
+        events = Events(given.events, given.rate, given.disorder)
+        files, one = events.write(folder / "files", given.files), events.write(folder / "one")
+        tables = {name: pq.read_table(place) for name, place in one.items()}
         named = [name for name in asked if name != "judge"]
         found = {one: opened(one, given.target, given.flink or folder / "flink", console, stack) for one in named}
         sides = {name: side for name, side in found.items() if side is not None}
         for name in given.queries:
-            for cells in raced(name, QUERIES[name], sides, tables, [small, whole], "judge" in asked):
+            places = {True: [small, one], False: [small, files]}
+            for cells in raced(name, QUERIES[name], sides, tables, places, "judge" in asked):
                 table.add_row(*cells)
                 console.print("  ".join(cells), highlight=False, soft_wrap=True)
     console.print(table)

@@ -1,6 +1,6 @@
 """Who answers: ours in this process, ours on Spark, Flink.
 
-Invariant: every side reads the same parquet files and gives its rows as a table; a side's seconds and CPU time begin
+Invariant: every side reads the same rows from parquet files and gives its own as a table; a side's seconds and CPU time begin
 with the query and end with its last row, and what is begun for all queries (JVM, session) is there before.
 """
 
@@ -35,6 +35,9 @@ DELAY_S = 2
 
 class Side(AbstractContextManager["Side"]):
     """One who answers."""
+
+    one_file = False
+    """Whether it needs each stream in a single file."""
 
     def answer(self, query: Query, folders: Folders) -> pa.Table:
         """The rows of a query over streams in folders."""
@@ -82,7 +85,10 @@ class OnSpark(Side):
 
 
 class Flink(Side):
-    """Flink SQL in a process of its own, whose watermarks are `DELAY_S` behind."""
+    """Flink SQL in a process of its own, whose watermarks are `DELAY_S` behind. It reads the files of a folder in an
+    order of its own, in which most rows would be late."""
+
+    one_file = True
 
     def __init__(self, python: Path) -> None:
         jars = sorted(str(jar) for jar in (python.parent.parent / "jars").glob("*.jar"))
