@@ -1,7 +1,7 @@
 """Who answers: ours in this process, ours on Spark, Flink.
 
-Invariant: every side reads the same rows from parquet files and gives its own as a table; a side's seconds and CPU time begin
-with the query and end with its last row, and what is begun for all queries (JVM, session) is there before.
+Invariant: every side reads the same rows from parquet files and gives its own as a table; a side's seconds and CPU time
+begin with the query and end with its last row, and what is begun for all queries (JVM, session) is there before.
 """
 
 from __future__ import annotations
