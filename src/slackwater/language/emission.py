@@ -23,6 +23,7 @@ from slackwater.language.bound import (
     is_chain,
     streams_read,
 )
+from slackwater.language.distinct import DistinctQuery
 from slackwater.language.top import TopQuery
 
 _LEAVE_OUT = "leave EMIT out, so that results leave once, in order"
@@ -94,6 +95,11 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
         return (
             f"corrections are possible for at most {format_duration(longest)}, as far as a tuple may be behind"
             " (option max_behind); write less after FOR, or more in OPTIONS (max_behind = ...)"
+        )
+    if isinstance(query, DistinctQuery) and is_chain(query):
+        return (
+            "WITH CORRECTIONS is offered for the distinct rows of a stream; above other operators a correction would"
+            f" take back rows that have left; {_LEAVE_OUT}"
         )
     refusal = "WITH CORRECTIONS is not offered with {}: a late tuple would change all results after it; " + _LEAVE_OUT
     for one in all_inside(query):
