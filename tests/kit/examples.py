@@ -457,6 +457,50 @@ def _graphs_of_operators() -> Iterator[Example]:
             ROWS,
         ),
     )  # fmt: skip
+    yield from _graphs_with_absent(pair, as_they_are)
+
+
+def _graphs_with_absent(pair: WindowJoin, as_they_are: Projection) -> Iterator[Example]:
+    """Rows of tuples without partner, read by others; columns that may be null are keys and are counted."""
+    nulls = (NULL_WORD, NULL_WORD)
+    left = OuterJoin(replace(pair, windows=(4, 2)), JoinKind.LEFT, nulls, ROWS)
+    counts = WindowAggregate(
+        10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("COUNT", L), AggregateSpec("SUM", L)), ROWS
+    )
+    yield Example(
+        "aggregate above a left join",
+        OperatorGraph((GraphNode(left, (0, 1), as_they_are), GraphNode(counts, (from_node(0),))), ROWS),
+    )
+    anti = OuterJoin(replace(_join((3, 4), Equality(0, L, 1, L)), emit=((0, K), (0, L))), JoinKind.ANTI, nulls, ROWS)
+    semi = replace(anti, kind=JoinKind.SEMI)
+    full = OuterJoin(
+        replace(_join((5, 3), Equality(0, K, 1, K)), emit=((0, K), (1, K), (0, L))),
+        JoinKind.FULL,
+        (NULL_WORD,) * 3,
+        ROWS,
+    )
+    yield Example(
+        "full join of a left join and an anti join",
+        OperatorGraph(
+            (
+                GraphNode(left, (0, 2), as_they_are),
+                GraphNode(anti, (1, 3), as_they_are),
+                GraphNode(full, (from_node(0), from_node(1))),
+            ),
+            ROWS,
+        ),
+    )
+    yield Example(
+        "left join of a semi join, and once more",
+        OperatorGraph(
+            (
+                GraphNode(semi, (2, 0), as_they_are),
+                GraphNode(left, (from_node(0), 1), as_they_are),
+                GraphNode(replace(full, kind=JoinKind.LEFT), (from_node(1), 3)),
+            ),
+            ROWS,
+        ),
+    )  # fmt: skip
 
 
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())

@@ -205,13 +205,14 @@ def output_is_ordered_and_true(
 
 
 def _only_loses(spec: OperatorSpec) -> bool:
-    """Whether a late tuple can only make a result go missing: not where an aggregate or an anti join has another
-    operator above it, which then reads another value."""
+    """Whether a late tuple can only make a result go missing: not where rows say what has no partner, nor where an
+    aggregate has another operator above it, which then reads another value."""
     if isinstance(spec, InstantRelation | OuterJoin | AsOfJoin | SessionAggregate | TopRows):
         return False
     if not isinstance(spec, OperatorGraph):
         return True
-    return not any(isinstance(node.operator, WindowAggregate) for node in spec.nodes[:-1])
+    below, absent = spec.nodes[:-1], any(isinstance(node.operator, OuterJoin) for node in spec.nodes)
+    return not absent and not any(isinstance(node.operator, WindowAggregate) for node in below)
 
 
 def every_tuple_is_accounted_for(

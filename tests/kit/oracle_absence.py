@@ -7,7 +7,7 @@ counted, its timestamp.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from slackwater.core.batch import Batch
@@ -15,7 +15,8 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.expressions.tree import Column, walk
 from slackwater.operators.join.absence import OuterJoin
 from tests.kit.evaluate import evaluate
-from tests.kit.oracle_join import joins, near_enough
+from tests.kit.oracle_join import SlowWindows, joins, near_enough
+from tests.kit.oracle_projection import Made
 from tests.kit.oracle_release import Released, Tuple, tuples_of
 from tests.kit.words import decode
 
@@ -42,6 +43,49 @@ def processed(spec: OuterJoin, released: Iterable[Released]) -> Counter[Any]:
             in_time.append(e)
         before.append(e)
     return _rows(spec, pairs, in_time)
+
+
+def of_inputs(spec: OuterJoin, inputs: Sequence[Sequence[Tuple]]) -> Iterator[Made]:
+    """The true rows on these tuples of either input."""
+    pairs = [(a, b) for a in inputs[0] for b in inputs[1] if _matches(spec, a, b)]
+    return _rows(spec, pairs, [*inputs[0], *inputs[1]]).elements()
+
+
+class Lonely:
+    """The same, tuple by tuple: who is in no pair yet, and until when."""
+
+    def __init__(self, spec: OuterJoin) -> None:
+        self.spec, self.windows = spec, SlowWindows(spec.made_by)
+        self.alone: list[Tuple] = []
+
+    def take(self, e: Tuple, met: int) -> Iterator[Made]:
+        """The rows of a tuple that met this watermark, and those of tuples whose window it shows to be over."""
+        late = e.ts < met
+        yield from self.up_to(met if late else e.ts)
+        if not late:
+            kind = self.spec.kind
+            self.alone += [e] * kind.preserved[e.stream]
+            for a, b in self.windows.results(e):
+                row: Pair = (a, None) if kind.one_sided else (a, b)
+                if kind.outer or (kind is JoinKind.SEMI and any(a is x for x in self.alone)):
+                    yield from self._given(e.ts, row)
+                self.alone = [x for x in self.alone if x is not a and x is not b]
+        self.windows.enter(e, met)
+
+    def up_to(self, watermark: int | None) -> Iterator[Made]:
+        """The rows of those whose window the watermark has passed; of all."""
+        over = [(self._until(x), x) for x in self.alone if watermark is None or self._until(x) < watermark]
+        for until, x in sorted(over, key=lambda one: one[0]):
+            self.alone = [other for other in self.alone if other is not x]
+            if self.spec.kind.lonely:
+                yield from self._given(until, (x, None) if x.stream == 0 else (None, x))
+
+    def _until(self, x: Tuple) -> int:
+        return x.ts + self.spec.made_by.windows[x.stream]
+
+    def _given(self, ts: int, row: Pair) -> Iterator[Made]:
+        if _wanted(self.spec, row):
+            yield ts, _columns(self.spec, row)
 
 
 def corrected(spec: OuterJoin, released: Iterable[Released], reach: int) -> Counter[Any]:

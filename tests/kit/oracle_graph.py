@@ -16,8 +16,10 @@ from slackwater.operators.contract import GraphNode
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
+from tests.kit.oracle_absence import Lonely
 from tests.kit.oracle_distinct import RowsThatLeft
 from tests.kit.oracle_join import SlowWindows
 from tests.kit.oracle_levels import above, joined_result, open_windows, united_row
@@ -44,7 +46,9 @@ class _Node:
         self.watermarks = [NEVER for _ in node.inputs]
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
         self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
-        self.open = open_windows(node.operator)
+        lonely = Lonely(node.operator) if isinstance(node.operator, OuterJoin) else None
+        self.open = open_windows(node.operator) if lonely is None else lonely
+        self.windows = self.windows if lonely is None else lonely.windows
         self.left = RowsThatLeft(node.operator) if isinstance(node.operator, StreamDistinct) else None
 
     def process(self, e: Tuple, met: int) -> None:
@@ -52,7 +56,10 @@ class _Node:
         if not reads_node(raw):
             self.outcome.released.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
         assert not reads_node(raw) or e.ts >= met, "what comes from below was late"
-        if self.open is not None:
+        if isinstance(self.open, Lonely):
+            for made in self.open.take(e, met):
+                self.make(made)
+        elif self.open is not None:
             self.open.add(e, met)
         elif isinstance(self.spec, StreamUnion):
             if e.ts >= met:
@@ -69,7 +76,7 @@ class _Node:
             self.windows.enter(e, met)
 
     def close(self, watermark: int | None) -> None:
-        """Emit the windows that the watermark has passed."""
+        """Emit the windows that the watermark has passed, and tuples that have waited for a partner until then."""
         if self.open is not None:
             for made in self.open.up_to(watermark):
                 self.make(made)

@@ -15,10 +15,12 @@ from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
+from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.session.operator import SessionAggregate
 from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
+from tests.kit import oracle_absence
 from tests.kit.oracle_aggregate import aggregate_of, result_kind, windows_of
 from tests.kit.oracle_distinct import RowsThatLeft
 from tests.kit.oracle_filling import steps_of
@@ -69,6 +71,8 @@ def _made_of(spec: OperatorSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
     elif isinstance(spec, StreamDistinct):
         rows = RowsThatLeft(spec)
         yield from (made for e in sorted(inputs[0], key=lambda e: e.ts) for made in rows.made_of(e))
+    elif isinstance(spec, OuterJoin):
+        yield from oracle_absence.of_inputs(spec, inputs)
     else:
         assert isinstance(spec, WindowJoin)
         for members in product(*inputs):

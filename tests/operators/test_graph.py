@@ -42,10 +42,15 @@ def sources(draw: st.DrawFn, depth: int) -> str:
 @st.composite
 def queries(draw: st.DrawFn, depth: int) -> str:
     """A query with the columns k and n, and others up to so deep inside it."""
-    kind = draw(st.sampled_from(["join", "aggregate", "aggregate", "distinct", "select", "union"]))
+    kind = draw(st.sampled_from(["join", "outer", "aggregate", "aggregate", "distinct", "select", "union"]))
     if kind == "join":
         left, right = draw(sources(depth)), draw(sources(depth))
         return f"SELECT x.k AS k, y.n AS n FROM {left} x [{draw(WINDOWS)}], {right} y [{draw(WINDOWS)}] WHERE x.k = y.k"
+    if kind == "outer":
+        word = draw(st.sampled_from(["LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]))
+        selected = "x.k AS k, x.n AS n" if word in ("SEMI", "ANTI") else "coalesce(x.k, y.k) AS k, y.n AS n"
+        left, right = (f"{draw(sources(depth))} {alias} [{draw(WINDOWS)}]" for alias in "xy")
+        return f"SELECT {selected} FROM {left} {word} JOIN {right} ON x.k = y.k AND x.n >= y.n"
     if kind == "aggregate":
         call = draw(st.sampled_from(["COUNT(*)", "SUM(n)", "MAX(n)", "COUNT(DISTINCT n)"]))
         inside = f"SELECT k, {call} AS n FROM {draw(sources(depth))} x [{draw(st.one_of(SLIDING, OTHERS))}] GROUP BY k"

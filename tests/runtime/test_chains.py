@@ -58,6 +58,31 @@ QUERIES = {
     "filled in steps above a join": f"SELECT k, SUM(x) AS total FROM ({PAIR}) j [1 SEC CUMULATE 250 MS] GROUP BY k",
     "counts that are filled, joined": """SELECT b.x AS x, t.n AS n, t.window_end AS e FROM b [300 MS],
         (SELECT k, COUNT(*) AS n FROM a [1 SEC CUMULATE 200 MS] GROUP BY k) t [300 MS] WHERE b.k = t.k""",
+    "grouped above a left join": """SELECT a.name, COUNT(*) AS n, COUNT(b.k) AS found, SUM(b.k) AS total
+        FROM a [400 MS] LEFT JOIN b [400 MS] ON a.k = b.k AND b.x < 1 GROUP BY a.name""",
+    "count of an anti join": """SELECT COUNT(*) AS n, MAX(x) AS high FROM (SELECT a.x AS x FROM a [300 MS] ANTI JOIN
+        b [200 MS] ON a.k = b.k) j [500 MS SLIDE 250 MS]""",
+    "left join of an aggregate": f"""SELECT b.x AS x, t.n * 2 AS n FROM b [300 MS] LEFT JOIN ({COUNTS}) t [600 MS]
+        ON b.k = t.k AND t.n > 1 WHERE t.n IS NULL OR b.x > 0""",
+    "semi join of pairs, united": f"""SELECT j.k AS k, j.x AS x FROM ({PAIR}) j [400 MS] SEMI JOIN c [200 MS]
+        ON j.k = c.k UNION ALL SELECT k, x FROM a WHERE k = 0""",
+    "three left": """SELECT a.k AS k, b.x AS bx, c.name AS cn, coalesce(b.x, a.x) AS x FROM a [300 MS]
+        LEFT JOIN b [500 MS] ON a.k = b.k LEFT JOIN c [200 MS] ON c.k = a.k AND c.name <> 'p' WHERE a.x > 0""",
+    "a pair, left, and what comes with the second": """SELECT a.k AS k, b.x AS bx, c.x AS cx, d.k AS dk FROM a JOIN b
+        ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 300 MS
+        LEFT JOIN c ON c.k = b.k AND c.ts BETWEEN a.ts - INTERVAL 100 MS AND b.ts + INTERVAL 200 MS
+        LEFT JOIN a d ON d.name = c.name AND d.ts > c.ts AND d.ts <= c.ts + INTERVAL 400 MS
+        WHERE c.x IS NULL OR c.x <> 0""",
+    "full joins": """SELECT a.k AS ak, b.k AS bk, c.k AS ck FROM a [200 MS] FULL JOIN b [100 MS] ON a.k = b.k
+        FULL JOIN c [300 MS] ON c.k = a.k""",
+    "right behind left, then an inner one": """SELECT a.x AS ax, b.x AS bx, c.x AS cx FROM a [200 MS]
+        LEFT JOIN b [300 MS] ON a.k = b.k RIGHT JOIN c [100 MS] ON c.k = b.k JOIN a d [200 MS] ON d.k = c.k
+        WHERE d.x > 0""",
+    "exists, and not in": """SELECT a.k AS k, a.x AS x FROM a WHERE a.x >= 0 AND EXISTS (SELECT 1 FROM b WHERE b.k = a.k
+        AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 300 MS) AND a.name NOT IN (SELECT name FROM c [200 MS] WHERE
+        abs(c.ts - a.ts) <= INTERVAL 250 MS)""",
+    "counted where there is one": """SELECT k, COUNT(*) AS n FROM a [400 MS] WHERE k IN (SELECT k FROM b [300 MS])
+        GROUP BY k""",
     "selection of a selection": "SELECT k, y FROM (SELECT k, x * 2 AS y FROM a WHERE k <> 1) s WHERE y > 0",
 }
 

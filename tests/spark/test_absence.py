@@ -27,6 +27,9 @@ QUERIES = {
     "exists": """SELECT v, name FROM a [RANGE 60 MS]
         WHERE EXISTS (SELECT 1 FROM b [RANGE 90 MS] WHERE b.name = a.name)""",
     "anti": "SELECT v FROM a [RANGE 60 MS] LEFT ANTI JOIN b [RANGE 90 MS] ON a.name = b.name",
+    "counted, above": """SELECT name, COUNT(*) AS n, COUNT(bv) AS found FROM (SELECT a.name, b.v AS bv
+        FROM a [RANGE 60 MS] LEFT JOIN b [RANGE 90 MS] ON a.name = b.name) j [200 MS] GROUP BY name""",
+    "three": f"{LEFT} LEFT JOIN c [80 MS] ON c.name = a.name AND c.x > b.x".replace("AS bv", "AS bv, c.v AS cv"),
     "without a key": "SELECT a.v AS av, b.v AS bv FROM a [RANGE 9 MS] LEFT JOIN b [RANGE 9 MS] ON abs(a.x - b.x) < 0.2",
 }
 
@@ -37,7 +40,9 @@ QUERIES = {
 def test_any_number_of_shards_gives_what_one_gives(
     name: str, seed: int, target: str, tuples: int, shards: list[int]
 ) -> None:
-    check_shards(f"{QUERIES[name]} WITH {target}", streams_of(seed, "ab", 120), tuples, shards)
+    query = QUERIES[name]
+    streams = streams_of(seed, "abc" if " c [" in query else "ab", 120)
+    check_shards(f"{query} WITH {target}", streams, tuples, shards)
 
 
 @tried(6)

@@ -73,6 +73,8 @@ FIRST = """SELECT key, name, SUM(v) AS total FROM a [RANGE 200 MS SLIDE 100 MS] 
     ORDER BY COUNT(*) DESC, name LIMIT 3"""
 SESSIONS = """SELECT COUNT(*) AS n, SUM(DISTINCT d.key) AS total FROM
     (SELECT DISTINCT key, name FROM a [RANGE 60 MS]) d [SESSION 3 MS AT MOST 80 MS]"""
+ANTI_ABOVE = """SELECT a.v, a.x, b.v AS bv FROM a [RANGE 50 MS] LEFT JOIN b [RANGE 30 MS] ON a.key = b.key
+    LEFT ANTI JOIN c [RANGE 40 MS] ON c.x = b.x"""
 QUERIES = {
     "first": FIRST,
     "sessions of different rows": SESSIONS,
@@ -84,6 +86,7 @@ QUERIES = {
     "sum of sums": SUM_OF_SUMS,
     "joined": JOINED,
     "with a stream": WITH_A_STREAM,
+    "an anti join above": ANTI_ABOVE,
 }
 WAITING = ["NO WAIT", "DELAY 200 MS", "COMPLETE"]
 EPOCHS, LENGTH = 10, 150

@@ -77,3 +77,26 @@ def test_where_a_late_tuple_met_the_very_time_of_a_result_it_may_be_there_or_not
     assert judged(COUNTED, without, b=late).sound
     assert judged(COUNTED, with_it, b=late).sound
     assert not judged(COUNTED, TRUE_COUNTS[1:], b=late[:1] + late[2:]).sound
+
+
+LEFT = "SELECT k, x FROM (SELECT a.k AS k, b.x AS x FROM a [3 us] LEFT JOIN b [3 us] ON a.k = b.k) j"
+FEW = [B[0], B[3]]
+WITH_NULL: list[tuple[object, ...]] = [(1, 0.1, 2), (2, None, 7), (1, 0.4, 13)]
+
+
+def test_a_row_without_partner_below_is_looked_for_above() -> None:
+    verdict = judged(LEFT, WITH_NULL, b=FEW)
+    assert (verdict.true_results, verdict.missing, verdict.displaced, verdict.sound) == (3, 0, 0, True)
+    assert judged(LEFT, [WITH_NULL[0], WITH_NULL[2]], b=FEW).missing_unexplained == 1
+    assert judged(LEFT, [WITH_NULL[0], (1, None, 4), *WITH_NULL[1:]], b=FEW).spurious == 1
+
+
+def test_a_row_that_is_false_because_a_partner_was_late_is_displaced() -> None:
+    late = [B[0], Row(5, k=2, x=0.3, met=9), B[3]]
+    verdict = judged(LEFT, WITH_NULL, b=late)
+    assert (verdict.missing_late, verdict.missing_unexplained, verdict.spurious, verdict.displaced) == (1, 0, 0, 1)
+    # The partner met the very time of the pair, so either is right.
+    either = [B[0], Row(3, k=2, x=0.3, met=4), B[3]]
+    assert judged(LEFT, WITH_NULL, b=either).sound
+    assert judged(LEFT, [WITH_NULL[0], (2, 0.3, 4), WITH_NULL[2]], b=either).sound
+    assert not judged(LEFT, [WITH_NULL[0], WITH_NULL[2]], b=late).sound

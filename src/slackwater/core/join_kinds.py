@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class JoinKind(Enum):
-    """INNER is any join that leaves out what has no partner; all others have two streams.
+    """INNER is any join that leaves out what has no partner; all others have two inputs.
 
     >>> JoinKind.LEFT.preserved, JoinKind.FULL.preserved, JoinKind.ANTI.preserved
     ((True, False), (True, True), (True, False))

@@ -1,35 +1,33 @@
-"""Outer, semi and anti joins of two streams, as JOIN has them and as EXISTS and IN with a query over a stream say them.
+"""Outer, semi and anti joins, as JOIN has them and as EXISTS and IN with a query over a stream say them.
 
 `FROM o WHERE EXISTS (SELECT 1 FROM p WHERE p.k = o.k)` is a semi join, with NOT an anti join; IN with a query adds an
 equality. NOT IN follows SQL's rule of three truths: a null on either side keeps a row out, unless conditions say that
 there is none.
 
-Invariant: what stands behind ON decides who is a partner, and never takes a preserved tuple away; what stands in WHERE
-is asked of rows. It becomes a filter of a stream only where both come to the same.
+Invariant: the joins are those of FROM, one behind the other (`chained`), then those that WHERE asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from slackwater.core.join_kinds import JoinKind
-from slackwater.core.options import Options
-from slackwater.core.quality import Quality, Recall
+from slackwater.core.quality import Recall
 from slackwater.core.results import ISTREAM
 from slackwater.core.schema import Kind
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
-from slackwater.expressions.tree import Call, Expr, streams_of, with_columns
+from slackwater.expressions.tree import Call, Expr, streams_of
 from slackwater.language.bound import JoinQuery, StreamRef
+from slackwater.language.chained import Joins, Level, numbered
 from slackwater.language.forms import flattened, unwrapped
 from slackwater.language.groups import conjuncts_of
-from slackwater.language.nodes import TEXT, Select, Stream, Window, refused, text_of
+from slackwater.language.nodes import MOST_STREAMS, Select, Window, refused, text_of
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import InnerScope, Scope
+from slackwater.language.scope import InnerScope, Scope, equalities_of, scope_of
 from slackwater.language.selection import bind_outputs
-from slackwater.language.window_bounds import bind_windows
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,6 @@ def has_absence(select: Select) -> bool:
     return bool(select.members) or any(stream.kind is not JoinKind.INNER for stream in select.streams)
 
 
-def slides_nowhere(select: Select) -> bool:
-    """Whether no window of a query slides, nor of a query behind IN or EXISTS: then these are of streams."""
-    streams = [stream for one in (select, *select.members) for stream in one.streams]
-    return not any(
-        stream.query is not None or (isinstance(stream.window, Window) and stream.window.slide is not None)
-        for stream in streams
-    )
-
-
 def check_absence(select: Select, aggregation: bool) -> None:
     """Refuse what such a join does not go with."""
     if not has_absence(select):
@@ -64,13 +53,18 @@ def check_absence(select: Select, aggregation: bool) -> None:
     what = "EXISTS and IN with a query" if first is None else first.join
     place: exp.Expr = select.members[0] if first is None else first
     joined = len(select.streams) + len(select.members)
-    if joined > 2:
-        message = f"{what} is for two streams, and here there are {joined}; run one query for each two of them"
-        if first is None:
-            message = f"{what} stand once in a query of one stream; run one query for each"
-        raise refused(place, message)
-    if aggregation:
-        raise refused(place, f"{what} with aggregates in the same query is not offered; aggregate where rows are read")
+    if joined > MOST_STREAMS:
+        raise refused(place, f"a join takes 2 to {MOST_STREAMS} streams, not {joined}")
+    if select.windows and first is not None and len(select.streams) > 2:
+        message = (
+            f"WINDOW and PATH are between streams that are joined at once, and {what} comes behind other joins; write a"
+            " window after each stream, or conditions on event times"
+        )
+        raise refused(select.windows[0], message)
+    turned = next((one for one in select.streams if one.kind in (JoinKind.RIGHT, JoinKind.FULL)), None)
+    listed = next((one for one in select.streams[1:] if one.join == ","), None)
+    if turned is not None and listed is not None and select.streams.index(listed) < select.streams.index(turned):
+        raise refused(turned, f"{turned.join} behind a comma is of the last stream alone; write JOIN ... ON instead")
     if select.kind:
         raise refused(place, f"SELECT {select.kind} does not go with {what}; leave it out", select.kind_place)
     if select.to_stream is not None and select.out.kind != ISTREAM:
@@ -81,8 +75,6 @@ def check_absence(select: Select, aggregation: bool) -> None:
     for member in select.members:
         _check_member(member, what)
     for stream in (stream for one in (select, *select.members) for stream in one.streams):
-        if stream.query is not None:
-            raise refused(stream, f"{what} is of streams, and {stream.alias} is a sub-query; write the stream itself")
         if stream.window is not None and not (isinstance(stream.window, Window) and not stream.window.in_rows):
             message = (
                 f"{what} needs windows of time, to know when a partner can come no more; write RANGE and a duration"
@@ -97,78 +89,53 @@ def _check_member(member: Select, what: str) -> None:
         raise refused(member, f"{what} over streams take a plain query of one stream, as in {example}")
 
 
-def bind_absence(
-    select: Select,
-    streams: tuple[StreamRef, ...],
-    inside: Callable[[Select], tuple[StreamRef, ...]],
-    quality: Quality,
-    options: Options,
-) -> JoinQuery:
-    """The bound query; `inside` binds the streams of a query behind IN or EXISTS."""
-    said = _of_member(select, streams, inside) if select.members else _of_join(select, streams)
-    kind = said.kind
-    both, bounds, on = bind_windows(said.select, said.streams, said.on)
-    filters: list[list[Expr]] = [[], []]
-    conditions: list[Expr] = []
-    kept: list[Expr] = []
-    for expr in on:
-        alone = next((at for at in (1, 0) if streams_of(expr) <= {at} and _may_drop(kind, at)), None)
-        (conditions if alone is None else filters[alone]).append(expr)
-    for expr in said.where:
-        alone = next((at for at in (0, 1) if streams_of(expr) <= {at} and _tells_all(kind, at)), None)
-        (kept if alone is None else filters[alone]).append(expr)
-    scope = Scope(text_of(select), both[:1] if kind.one_sided else both)
-    return JoinQuery(
-        tuple(replace(one, filters=tuple(own)) for one, own in zip(both, filters, strict=True)),
-        tuple(conditions), bind_outputs(select.items, scope), quality, options, bounds, kind=kind, kept=tuple(kept),
-    )  # fmt: skip
-
-
-def _may_drop(kind: JoinKind, stream: int) -> bool:
-    """Whether a tuple of a stream that is no partner of any may as well not be there."""
-    return kind is JoinKind.SEMI or not kind.preserved[stream]
-
-
-def _tells_all(kind: JoinKind, stream: int) -> bool:
-    """Whether what is asked of the tuple of a stream in a row may be asked before rows are made."""
-    return kind.preserved[stream] and not kind.preserved[1 - stream]
-
-
-@dataclass(frozen=True)
-class _Said:
-    """A join as it was written, in either way."""
-
-    kind: JoinKind
-    select: Select
-    """Says the windows, and where streams stand."""
-    streams: tuple[StreamRef, ...]
-    on: Sequence[Expr]
-    where: Sequence[Expr]
-
-
-def _of_join(select: Select, streams: tuple[StreamRef, ...]) -> _Said:
-    kind = select.streams[1].kind
-    on = select.streams[1].on
-    assert on is not None, "JOIN has ON"
-    both = Scope(text_of(select), streams)
-    rows = replace(both, streams=streams[:1]) if kind.one_sided else both
-    where = [] if select.where is None else [Scalars(rows, "WHERE").condition(select.where)]
-    conditions = conjuncts_of([Scalars(both, "ON").condition(on)])
-    return _Said(kind, select, streams, conditions, conjuncts_of(where))
+def joins_of(
+    select: Select, given: tuple[StreamRef, ...], inside: Callable[[Select], tuple[StreamRef, ...]]
+) -> tuple[Joins, Scope]:
+    """The joins of a query, and what its other clauses may read; `inside` binds the streams of a query behind IN or
+    EXISTS."""
+    text, whole = text_of(select), scope_of(select, given)
+    levels, seen = [Level(JoinKind.INNER, [0])], [0]
+    sought: list[Member] = []
+    for at, entry in enumerate(select.streams[1:], 1):
+        inner = entry.kind is JoinKind.INNER
+        if not inner or levels[-1].kind is not JoinKind.INNER:
+            levels.append(Level(entry.kind, []))
+        levels[-1].streams.append(at)
+        asked = levels[-1].where if inner else levels[-1].on
+        asked += [one for one in equalities_of(whole) if max(streams_of(one)) == at]
+        if entry.on is not None:
+            both = [*seen, at]
+            scope = Scope(text, tuple(given[one] for one in both))
+            plain, members = apart([entry.on], scope)
+            if members and not inner:
+                raise scope.fail("IN and EXISTS with a query stand in WHERE, and not behind ON", members[0].node)
+            sought += members
+            written = conjuncts_of([Scalars(scope, "ON").condition(node) for node in plain])
+            asked += [numbered(one, both) for one in written]
+        seen += [] if entry.kind.one_sided else [at]
+    shown = [tuple((seen.index(at), name) for at, name in group if at in seen) for group in whole.merged]
+    scope = Scope(text, tuple(given[at] for at in seen), merged=tuple(shown))
+    plain, members = apart([] if select.where is None else [select.where], scope)
+    where = [numbered(one, seen) for one in conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])]
+    levels[-1].where += where
+    streams, entries = given, tuple(select.streams)
+    for member in (*sought, *members):
+        own = inside(member.query)
+        levels.append(_of_member(member, own, len(streams), scope, seen, where))
+        streams, entries = (*streams, *own), (*entries, *member.query.streams)
+    return Joins(select, streams, entries, tuple(levels)), scope
 
 
 def _of_member(
-    select: Select, streams: tuple[StreamRef, ...], inside: Callable[[Select], tuple[StreamRef, ...]]
-) -> _Said:
-    scope = Scope(text_of(select), streams)
-    plain, (member,) = apart(select, scope)
-    where = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])
-    own = inside(member.query)
-    inner = InnerScope(scope.text, (*own, *streams), 1)
+    member: Member, own: tuple[StreamRef, ...], number: int, scope: Scope, seen: Sequence[int], where: Sequence[Expr]
+) -> Level:
+    """IN or EXISTS as a join with the stream of this number."""
+    inner, numbers = InnerScope(scope.text, (*own, *scope.streams), 1), (number, *seen)
     written = [] if member.query.where is None else [Scalars(inner, "WHERE").condition(member.query.where)]
-    on = [_turned(one) for one in conjuncts_of(written)]
-    values = [_turned(output.expr) for output in bind_outputs(member.query.items, inner)]
-    sought = [Scalars(scope, "WHERE").bind(value) for value in member.values]
+    on = [numbered(one, numbers) for one in conjuncts_of(written)]
+    values = [numbered(output.expr, numbers) for output in bind_outputs(member.query.items, inner)]
+    sought = [numbered(Scalars(scope, "WHERE").bind(value), seen) for value in member.values]
     if sought and len(sought) != len(values):
         counts = f"{len(sought)} value{'s' * (len(sought) > 1)}", f"{len(values)} columns"
         raise refused(member.query.items[-1], f"IN looks for {counts[0]}, and its query selects {counts[1]}")
@@ -178,20 +145,7 @@ def _of_member(
             nulls = typed_call("is_null", (value,)), typed_call("is_null", (found,))
             equal = typed_call("or", (equal, *nulls))
         on.append(equal)
-    kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
-    joined = Select(streams=[_copied(select.streams[0]), _copied(member.query.streams[0])])
-    joined.meta[TEXT] = scope.text
-    return _Said(kind, joined, (*streams, *own), on, where)
-
-
-def _copied(stream: Stream) -> Stream:
-    copy: Stream = stream.copy()
-    return copy
-
-
-def _turned(expr: Expr) -> Expr:
-    """An expression of a query behind EXISTS, whose stream comes first there, as one of the join."""
-    return with_columns(expr, lambda column: replace(column, stream=1 - column.stream))
+    return Level(JoinKind.ANTI if member.negated else JoinKind.SEMI, [number], on)
 
 
 def equality(scope: Scope, value: Expr, found: Expr, node: exp.Expr) -> Expr:
@@ -207,10 +161,10 @@ def is_known(value: Expr, conditions: Sequence[Expr]) -> bool:
     return Call("not", (Call("is_null", (value,), Kind.BOOL),), Kind.BOOL) in conditions
 
 
-def apart(query: Select, scope: Scope) -> tuple[list[exp.Expr], list[Member]]:
-    """The conjuncts of the conditions: plain ones, and IN and EXISTS with a query."""
+def apart(conditions: Sequence[exp.Expr], scope: Scope) -> tuple[list[exp.Expr], list[Member]]:
+    """The conjuncts of conditions: plain ones, and IN and EXISTS with a query."""
     plain, members = [], []
-    for condition in query.conditions:
+    for condition in conditions:
         inner = unwrapped(condition)
         for node in flattened(inner) if isinstance(inner, exp.And) else [condition]:
             member = _member(node)

@@ -5,7 +5,7 @@ Invariant: whatever can be known to be wrong with a query before data flows is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.core.errors import QueryError
@@ -14,8 +14,8 @@ from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.schema import Field, Kind, Schema, type_name
 from slackwater.expressions.aggregates import FUNCTIONS
-from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
-from slackwater.language.absence import bind_absence, has_absence, why_no_recall, why_not_so
+from slackwater.expressions.tree import Column, Literal
+from slackwater.language.absence import has_absence, joins_of, why_no_recall, why_not_so
 from slackwater.language.asof import AsOfQuery
 from slackwater.language.asof_binding import as_of, bind_as_of
 from slackwater.language.bound import (
@@ -35,7 +35,8 @@ from slackwater.language.bound import (
     is_chain,
     raw_streams,
 )
-from slackwater.language.check import MOST_STREAMS, check, check_aliases, over_instants
+from slackwater.language.chained import lifted, split
+from slackwater.language.check import check, check_aliases, over_instants
 from slackwater.language.composed import why_no_error, why_no_target
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.dialect import parse, sources_of
@@ -45,6 +46,7 @@ from slackwater.language.groups import bind_ranked, conjuncts_of, is_aggregation
 from slackwater.language.instant_binding import bind_instants
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
+    MOST_STREAMS,
     TIME,
     Clause,
     Filling,
@@ -63,6 +65,7 @@ from slackwater.language.parser import MOST_INPUTS
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, equalities_of, matching, scope_of
 from slackwater.language.selection import bind_outputs
+from slackwater.language.top import TopQuery
 from slackwater.language.top_binding import bind_top, bind_top_of_aggregate, ranked_by
 from slackwater.language.window_bounds import bind_windows
 
@@ -122,30 +125,30 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
     if as_of(select) is not None:
         return bind_as_of(select, streams, quality, options)
     if has_absence(select):
-        return bind_absence(select, streams, lambda inner: _streams(inner, schemas), quality, options)
+        joins, scope = joins_of(select, streams, lambda inner: _streams(inner, schemas))
+        if not is_aggregation(select):
+            return replace(joins.bound(bind_outputs(select.items, scope)), quality=quality, options=options)
+        return _aggregated(select, scope, joins.bound, quality, options)
     scope = scope_of(select, streams)
     written = [Scalars(scope, "WHERE").condition(node) for node in select.conditions]
     conjuncts = conjuncts_of([*equalities_of(scope), *written])
     streams, bounds, left = bind_windows(select, streams, conjuncts)
-    filters, conditions = _split(left, len(streams))
-    streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
+    filters, conditions = split(left, len(streams))
+    streams = tuple(replace(stream, filters=tuple(filters[at])) for at, stream in enumerate(streams))
+    scope = replace(scope, streams=streams)
     if select.kind:
-        return KINDS[select.kind].bound(select, streams, bind_outputs(select.items, replace(scope, streams=streams)))
+        return KINDS[select.kind].bound(select, streams, bind_outputs(select.items, scope))
+
+    def join(outputs: tuple[Output, ...]) -> JoinQuery:
+        return JoinQuery(streams, tuple(conditions), outputs, Complete(), Options(), bounds)
+
     if not is_aggregation(select):
         if select.top is not None:
             return bind_top(select, streams, quality, options)
         match = None if select.match is None else Match(select.match.within)
-        outputs = bind_outputs(select.items, scope)
-        return JoinQuery(streams, conditions, outputs, quality, options, bounds, select.out, match)
-    ranked = () if select.top is None else ranked_by(select, scope)
-    asked = (quality, options) if select.top is None else (Complete(), Options())
-    aggregation, columns, shown = bind_ranked(select, streams, ranked, *asked)
-    if len(streams) > 1:
-        above = _window_above(select)
-        aggregation = _lifted(aggregation, JoinQuery(streams, conditions, (), Complete(), Options(), bounds), *above)
-    if select.top is not None:
-        return bind_top_of_aggregate(select, aggregation, columns, shown, quality, options)
-    return aggregation
+        plain = join(bind_outputs(select.items, scope))
+        return replace(plain, quality=quality, options=options, out=select.out, match=match)
+    return _aggregated(select, scope, None if len(streams) == 1 else join, quality, options)
 
 
 def _streams(select: Select, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:
@@ -266,24 +269,6 @@ def _check_emission(query: Select, bound: BoundQuery) -> None:
             raise refused(query.emitted, message)
 
 
-def _split(conjuncts: Sequence[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:
-    """Conjuncts of one stream alone, per stream, and those of several.
-
-    A constant holds of every tuple or of none, so it filters every stream: none then keeps tuples for results that
-    cannot come.
-    """
-    filters: list[list[Expr]] = [[] for _ in range(streams)]
-    conditions = []
-    for expr in conjuncts:
-        read = streams_of(expr)
-        if len(read) > 1:
-            conditions.append(expr)
-            continue
-        for position in read or range(streams):
-            filters[position].append(expr)
-    return [tuple(found) for found in filters], tuple(conditions)
-
-
 def _bind_union(query: Select, queries: Sequence[BoundQuery]) -> UnionQuery:
     """The union of bound queries, those of `query.all_united`. Columns go together by their place, and are of one kind;
     the first sub-query names them. A bare NULL is of the kind that the column has in the other sub-queries."""
@@ -355,41 +340,47 @@ def _window_above(select: Select) -> tuple[int, int | None]:
         size, slide = clauses[0].size, clauses[0].slide
     else:
         sizes = {stream.window.range if isinstance(stream.window, Window) else None for stream in select.streams}
-        if clauses or len(sizes) > 1:
-            message = f"an aggregate above a join takes the window of its streams, and these have several; {_OWN}"
-            raise refused(clauses[0] if clauses else select.streams[1], message)
         window = select.streams[0].window
-        assert isinstance(window, Window), "windows are checked before"
+        if clauses or len(sizes) > 1 or not isinstance(window, Window):
+            these = "these have none" if sizes == {None} and not clauses else "these have several"
+            message = f"an aggregate above a join takes the window of its streams, and {these}; {_OWN}"
+            raise refused(clauses[0] if clauses else select.streams[-1], message)
         clause, size, slide = window, window.range, None
     if size <= 0:
         raise refused(clause, "the window of an aggregate must be longer than nothing")
     return size, slide
 
 
-def _lifted(query: AggregateQuery, join: JoinQuery, size: int, slide: int | None) -> AggregateQuery:
+JoinOf = Callable[[tuple[Output, ...]], JoinQuery]
+"""The join that gives these columns of its streams."""
+
+
+def _aggregated(
+    select: Select, scope: Scope, join_of: JoinOf | None, quality: Quality, options: Options
+) -> AggregateQuery | TopQuery:
+    """The aggregate of a stream or of a join, or its first rows."""
+    ranked = () if select.top is None else ranked_by(select, scope)
+    asked = (quality, options) if select.top is None else (Complete(), Options())
+    aggregation, columns, shown = bind_ranked(select, scope, ranked, *asked)
+    if join_of is not None:
+        aggregation = _above(aggregation, scope, join_of, *_window_above(select))
+    if select.top is not None:
+        return bind_top_of_aggregate(select, aggregation, columns, shown, quality, options)
+    return aggregation
+
+
+def _above(query: AggregateQuery, scope: Scope, join_of: JoinOf, size: int, slide: int | None) -> AggregateQuery:
     """The aggregate of a query whose expressions read the streams of a join, over the results of that join.
 
     `SELECT COUNT(DISTINCT s.k) FROM s, t WHERE s.k = t.k WINDOW 10 MINUTES` means: the results of the join within 10
     minutes, counted in windows of 10 minutes by the event time of each result. As everywhere, a window without SLIDE
     tumbles. What comes out says the same as the sub-query written out would.
     """
-    exprs = [key.expr for key in query.keys]
-    exprs += [read for call in query.aggregates for read in call.reads]
-    names: dict[Column, str] = {}
-    for node in (node for expr in exprs for node in walk(expr)):
-        if isinstance(node, Column) and node not in names:
-            name = f"{join.streams[node.stream].alias}.{node.name}"
-            # A quoted name may have a dot in it.
-            names[node] = f"{name}#{len(names)}" if name in names.values() else name
-    inner = replace(join, outputs=tuple(Output(name, column) for column, name in names.items()))
-    alias = " ⨝ ".join(stream.alias for stream in join.streams)
+    exprs = [key.expr for key in query.keys] + [read for call in query.aggregates for read in call.reads]
+    stream, over = lifted(exprs, scope.streams, join_of)
     return replace(
         query,
-        stream=StreamRef(alias, "", result_schema(inner), size, slide, query=inner),
-        keys=tuple(replace(key, expr=_renamed(key.expr, names)) for key in query.keys),
-        aggregates=tuple(call.over(lambda expr: _renamed(expr, names)) for call in query.aggregates),
+        stream=replace(stream, range=size, slide=slide),
+        keys=tuple(replace(key, expr=over(key.expr)) for key in query.keys),
+        aggregates=tuple(call.over(over) for call in query.aggregates),
     )
-
-
-def _renamed(expr: Expr, names: dict[Column, str]) -> Expr:
-    return with_columns(expr, lambda column: replace(column, stream=0, name=names[column]))

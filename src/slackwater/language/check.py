@@ -21,11 +21,12 @@ from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError, asks_estimates
 from slackwater.core.results import ISTREAM, RSTREAM
 from slackwater.core.time import format_duration
-from slackwater.language.absence import check_absence, has_absence, slides_nowhere
+from slackwater.language.absence import check_absence, has_absence
 from slackwater.language.asof_binding import as_of, check_as_of
 from slackwater.language.groups import is_aggregation
 from slackwater.language.kinds import KINDS
 from slackwater.language.nodes import (
+    MOST_STREAMS,
     Filling,
     Landmarks,
     Rate,
@@ -44,7 +45,6 @@ OF_TARGETS = frozenset(
     ("controller", "adaptation_interval", "granularity", "basic_window", "selectivity", "retrospect", "retention")
 )
 PUBLISHED = ("model", "pd")
-MOST_STREAMS = 8
 MOST_UNITED = 8
 _NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
 _NO_TARGET = (
@@ -79,8 +79,10 @@ def check(query: Select) -> None:
 def _is_chained(query: Select) -> bool:
     """Whether a query takes several operators."""
     nested = any(stream.query is not None for stream in query.streams)
-    several = len(query.streams) > 1 or query.top is not None
-    return bool(query.united) or nested or (several and is_aggregation(query))
+    joined = len(query.streams) + len(query.members)
+    absent = joined > 2 and has_absence(query)
+    several = absent or ((joined > 1 or query.top is not None) and is_aggregation(query))
+    return bool(query.united) or nested or several
 
 
 def _check_chain(query: Select) -> None:
@@ -92,10 +94,6 @@ def _check_chain(query: Select) -> None:
         found = as_of(select)
         if found is not None:
             raise refused(found, _NOT_IN_A_CHAIN.format(found.join, "is", "run it by itself"))
-        if has_absence(select):
-            place = select.members[0] if select.members else select.streams[-1]
-            join = "EXISTS and IN with a query" if select.members else select.streams[-1].join
-            raise refused(place, _NOT_IN_A_CHAIN.format(join, "are" if select.members else "is", "run it by itself"))
         if select.to_stream is not None and select.out.kind != ISTREAM:
             raise refused(select.to_stream, _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"))
         for stream in select.streams:
@@ -333,7 +331,7 @@ def over_instants(query: Select) -> bool:
 
 def _select_over_instants(query: Select) -> bool:
     streams = query.streams
-    if (query.members and not slides_nowhere(query)) or any(
+    if (query.members and any(map(_slides_inside, (query, *query.members)))) or any(
         stream.query is not None and over_instants(stream.query) for stream in streams
     ):
         return True

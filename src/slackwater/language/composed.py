@@ -6,10 +6,11 @@ selections, unions and joins of time; and sums and counts of an aggregate, also 
 
 from __future__ import annotations
 
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Column, Expr, columns_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, SessionWindow, all_inside, rates_anywhere
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, SessionWindow, all_inside, rates_anywhere
 from slackwater.language.distinct import DistinctQuery
 
 ADDING = ("COUNT", "SUM", "AVG")
@@ -27,6 +28,11 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
         )
     if rates_anywhere(query):
         return f"RECALL and ERROR are not offered where windows follow rates. {_WRITE}"
+    if any(isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER for one in all_inside(query)):
+        return (
+            "RECALL and ERROR are not offered where LEFT, RIGHT, FULL, SEMI or ANTI joins are one of several operators:"
+            f" a late tuple takes back rows that have gone on, and what these cost above is not known. {_WRITE}"
+        )
     if isinstance(quality, Recall):
         rows = query.stream.query if isinstance(query, AggregateQuery) else query
         if rows is not None and _aggregates(rows):

@@ -112,10 +112,10 @@ def _not_corrected(query: BoundQuery, emit: Emit) -> str | None:
             return "WITH CORRECTIONS does not go with options join and shape; leave one of them out"
         if isinstance(one, JoinQuery) and one.options.ordering in (FILTER, ADAPTIVE):
             return f"WITH CORRECTIONS does not go with option ordering = '{one.options.ordering}'; leave it out"
-        if one is not query and isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER:
+        if isinstance(one, JoinQuery) and one.kind is not JoinKind.INNER and is_chain(query):
             return (
-                "WITH CORRECTIONS is not offered above a join whose rows without partner may be taken back;"
-                f" {_LEAVE_OUT}"
+                "WITH CORRECTIONS is not offered where a join whose rows without partner may be taken back is one of"
+                f" several operators; {_LEAVE_OUT}"
             )
         if one is not query and not isinstance(one, JoinQuery | UnionQuery):
             return (

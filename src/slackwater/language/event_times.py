@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.schema import Kind
 from slackwater.core.time import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND, Bounds, WindowBound
+from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.text_rules import bucket_of
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, Output, StreamRef
@@ -82,24 +84,44 @@ def inferred(conjuncts: Iterable[Expr], streams: Sequence[StreamRef]) -> tuple[B
 def event_times(stream: StreamRef) -> dict[str, tuple[int, int]]:
     """The columns that are the event time of a stream, or keep to it: how much later each is, at least and at most.
 
-    A row of an aggregate stands at the last instant of its window, and a selected row where the row below it does.
+    A row of an aggregate stands at the last instant of its window, a selected row where the row below it does, and a
+    row of a join behind its members, by their windows at most.
     """
     found = {stream.schema.time: (0, 0)}
     below = stream.query
-    if isinstance(below, JoinQuery | DistinctQuery) and len(below.streams) == 1:
-        found |= _computed(below.outputs, event_times(below.streams[0]))
+    if isinstance(below, JoinQuery) and not any(one.window for one in below.streams):
+        found |= _computed(below.outputs, [_of_member(below, at) for at in range(len(below.streams))])
+    elif isinstance(below, DistinctQuery):
+        found |= _computed(below.outputs, [event_times(below.streams[0])])
     elif isinstance(below, AggregateQuery) and below.stream.range is not None:
         start, end = WINDOW_COLUMNS
         found |= {start: (1 - below.stream.range,) * 2, end: (1, 1)}
-        found |= _computed(below.computed, found)
+        found |= _computed(below.computed, [found])
     return {
         name: moved for name, moved in found.items() if name == RESULT_TIME or stream.schema[name].kind is Kind.TIME
     }
 
 
-def _computed(outputs: Iterable[Output], known: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Those of computed columns that keep to the event time of the only stream."""
-    moments = {output.name: _moment(output.expr, [known]) for output in outputs}
+def _of_member(join: JoinQuery, at: int) -> dict[str, tuple[int, int]]:
+    """Those of a member of a join, against the event time of a row."""
+    known = event_times(join.streams[at])
+    if len(join.streams) == 1:
+        return known
+    # A column that may be null says less than a bound does, so none may be taken for the other.
+    later = max(_windows(join)[at], join.kind is not JoinKind.INNER)
+    return {name: (low - later, high) for name, (low, high) in known.items()}
+
+
+def _windows(join: JoinQuery) -> tuple[int, ...]:
+    """How much newer than a tuple of each stream a row may be."""
+    if join.bounds:
+        return WindowGraph(len(join.streams), join.bounds).windows
+    return tuple(stream.range or 0 for stream in join.streams)
+
+
+def _computed(outputs: Iterable[Output], known: _Known) -> dict[str, tuple[int, int]]:
+    """Those of computed columns that keep to the event time of a stream."""
+    moments = {output.name: _moment(output.expr, known) for output in outputs}
     return {name: (moment.low, moment.high) for name, moment in moments.items() if moment is not None}
 
 

@@ -38,7 +38,7 @@ from slackwater.language.event_times import event_times
 from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
 from slackwater.language.nodes import Item, Select, place_of, refused, text_of
 from slackwater.language.scalars import Scalars
-from slackwater.language.scope import Scope, matching, scope_of
+from slackwater.language.scope import Scope, matching
 from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
 from slackwater.language.window_functions import window_said
 
@@ -407,11 +407,11 @@ def _window_time(node: exp.Expr, scope: Scope) -> Expr | None:
 
 
 def bind_ranked(
-    query: Select, streams: tuple[StreamRef, ...], ranked: Sequence[exp.Expr], quality: Quality, options: Options
+    query: Select, scope: Scope, ranked: Sequence[exp.Expr], quality: Quality, options: Options
 ) -> tuple[AggregateQuery, tuple[Column, ...], int]:
     """The aggregate query over streams whose windows and filters are bound already; it stands over the first one. Its
     columns that hold what groups are ordered by; and how many columns are selected, which come first."""
-    groups = bind_groups(query, scope_of(query, streams), ranked)
+    groups = bind_groups(query, scope, ranked)
     selected = groups.selected
     chosen = [expr.name for expr, _ in selected if isinstance(expr, Column)]
     hidden = [at for at in range(len(groups.keys)) if key_column(at) not in chosen]
@@ -445,7 +445,7 @@ def bind_ranked(
         found.append(Column(0, name, expr.kind, expr.scale))
         order += () if name in (*WINDOW_COLUMNS, *order) else (name,)
     aggregation = AggregateQuery(
-        streams[0], tuple(keys), tuple(aggregates), order, quality, options, query.out, tuple(computed),
+        scope.streams[0], tuple(keys), tuple(aggregates), order, quality, options, query.out, tuple(computed),
         tuple(renamed(expr, columns) for expr in groups.having),
     )  # fmt: skip
     return aggregation, tuple(found), shown

@@ -146,7 +146,7 @@ class _Binder:
         check_select(query, outermost)
         entries, positions = self._entries(query)
         scope = Scope(self._text, tuple(entry.stream for entry in entries))
-        plain, members = apart(query, scope)
+        plain, members = apart(query.conditions, scope)
         conditions = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])
         found = self._combined(entries, positions, conditions)
         for member in members:
@@ -259,7 +259,7 @@ class _Binder:
             return _Inside(scope, Combined(entry.relation, names), (), values, ())
         entries, positions = self._entries(query)
         scope = InnerScope(self._text, (*(entry.stream for entry in entries), *outer.streams), len(entries))
-        plain, members = apart(query, scope)
+        plain, members = apart(query.conditions, scope)
         conditions = conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in plain])
         own = range(len(entries))
         inside = [one for one in conditions if all(at in own for at in streams_of(one))]

@@ -22,6 +22,8 @@ from slackwater.core.results import AS_MADE, Out
 Place = tuple[int, int]
 EXPLAIN_AS = ("TEXT", "JSON")
 """The forms that EXPLAIN has; the first is that of a text that names none."""
+MOST_STREAMS = 8
+"""Streams of a join."""
 MOST_WINDOWS = 1_000_000
 """In how many windows a tuple may be."""
 _T = TypeVar("_T")

@@ -27,11 +27,15 @@ _Pair = tuple[int, int]
 
 
 def bind_windows(
-    select: Select, streams: tuple[StreamRef, ...], conjuncts: Sequence[Expr]
+    select: Select,
+    streams: tuple[StreamRef, ...],
+    conjuncts: Sequence[Expr],
+    shown: tuple[StreamRef, ...] = (),
 ) -> tuple[tuple[StreamRef, ...], tuple[Bounds, ...], tuple[Expr, ...]]:
     """The streams with their windows, the bounds between them per alternative, and the conditions that are left.
 
     There are no bounds where one window for each stream says it all, in brackets or by conditions on event times.
+    `shown`: what stands for the streams in what is said of them.
     """
     said: Bounds = ()
     left = tuple(conjuncts)
@@ -41,9 +45,9 @@ def bind_windows(
     if not select.windows and not said:
         missing = [at for at, stream in enumerate(streams) if stream.range is None and stream.window is None]
         if missing and len(streams) > 1:
-            raise refused(select.streams[missing[0]], no_window(streams[missing[0]].alias))
+            raise refused(select.streams[missing[0]], no_window((shown or streams)[missing[0]].alias))
         return streams, (), left
-    reader = _Reader(select, streams)
+    reader = _Reader(select, shown or streams)
     ranges = [window_of(s, stream.range, len(streams)) for s, stream in enumerate(streams) if stream.range is not None]
     stated = [reader.ways(clause) for clause in select.windows]
     alternatives = tuple(tuple(chain(*ranges, *chosen, said)) for chosen in product(*stated))

@@ -124,7 +124,7 @@ class GraphOperator(Operator, Stages):
         """What the last node makes of a run that has just reached it."""
         assert self._top is not None, "nothing has reached the last node"
         for output in self._vertices[-1].operator.process(run, ordered):
-            if output.at_watermark:
+            if output.at_watermark or output.by_at_latest:
                 _, clock, emit_time = emit_position(self._top, output)
                 output = replace(output, clock=clock, emit_time=emit_time)
             yield output

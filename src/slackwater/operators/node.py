@@ -137,15 +137,22 @@ class Node:
 def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Words, Words]:
     """Of every result of a run: the place of the tuple that caused it, the largest clock, the time of emission."""
     run, progress = synchronized.run, synchronized.progress
-    last = progress.last
+    last, known = progress.last, progress.tuples
+    told = ((progress.sequence, last.sequence), (known.clock, last.clock), (known.emit_time, last.emit_time))
+    by_watermark = [np.append(moved, at_the_end) for moved, at_the_end in told]
     if output.at_watermark:
-        at = np.searchsorted(progress.tuples.words[TS], output.ts, "right" if output.inclusive else "left")
-        known = progress.tuples
-        ways = ((progress.sequence, last.sequence), (known.clock, last.clock), (known.emit_time, last.emit_time))
-    else:
-        at = output.by
-        ways = ((synchronized.sequence, last.sequence), (run.clock, run.max_ts), (run.emit_time, run.now))
-    sequence, clock, emit_time = (np.append(known, at_the_end)[at] for known, at_the_end in ways)
+        at = np.searchsorted(known.words[TS], output.ts, "right" if output.inclusive else "left")
+        sequence, clock, emit_time = (each[at] for each in by_watermark)
+        return sequence, clock, emit_time
+    told = ((synchronized.sequence, last.sequence), (run.clock, run.max_ts), (run.emit_time, run.now))
+    sequence, clock, emit_time = (np.append(each, at_the_end)[output.by] for each, at_the_end in told)
+    if output.by_at_latest:
+        at = np.searchsorted(known.words[TS], output.ts, "right")
+        passed = by_watermark[0][at] < sequence
+        sequence, clock, emit_time = (
+            np.where(passed, each[at], own)
+            for each, own in zip(by_watermark, (sequence, clock, emit_time), strict=True)
+        )
     return sequence, clock, emit_time
 
 

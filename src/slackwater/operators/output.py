@@ -27,6 +27,8 @@ class Output:
     """Whether a line leaves when the watermark reaches its event time, by whatever moved it there, as windows do."""
     inclusive: bool = False
     """Whether the watermark has to be beyond the event time of such a line, at which a tuple would still be in it."""
+    by_at_latest: bool = False
+    """Whether a line leaves before that tuple where the watermark has passed its event time before."""
     clock: Words | None = None
     """The largest clock when each line was emitted, where `by` does not tell it."""
     emit_time: Words | None = None
@@ -68,4 +70,5 @@ def joined(outputs: Sequence[Output]) -> Output:
         sum(output.results for output in outputs),
         outputs[0].at_watermark,
         outputs[0].inclusive,
+        outputs[0].by_at_latest,
     )

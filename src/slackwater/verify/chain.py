@@ -18,8 +18,10 @@ time above that is late by what its member met.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.tree import Expr, columns_of
@@ -40,6 +42,7 @@ from slackwater.language.derived import leaves_as
 from slackwater.language.distinct import DistinctQuery
 from slackwater.language.top import NUMBER, TopQuery
 from slackwater.verify.aggregate_truth import make_truth, read_sql
+from slackwater.verify.chain_absence import OuterRows, Variant
 from slackwater.verify.distinct import distinct_rows
 from slackwater.verify.groups import GroupRenderer, is_wanted
 from slackwater.verify.inputs import JudgedInput, as_produced, load
@@ -47,7 +50,6 @@ from slackwater.verify.join_truth import Enumeration
 from slackwater.verify.row_aggregate import make_sessions
 from slackwater.verify.sql import TYPES, Renderer
 
-Variant = Literal["true", "sure", "maybe"]
 _NEVER = f"CAST({BEFORE_ALL} AS BIGINT)"
 VARIANTS: tuple[Variant, ...] = ("true", "sure", "maybe")
 
@@ -90,6 +92,8 @@ class Levels:
         self._connection, self._inputs = connection, inputs
         self._carried, self._in_epochs = carried, in_epochs
         self._tables = 0
+        self._known: dict[tuple[int, Variant, int], tuple[list[str], int]] = {}
+        """What queries read, each by its variant and the raw streams before it; and the raw streams up to there."""
 
     def not_carried(self) -> Levels:
         """The same where operators lose what late rows would have made."""
@@ -112,6 +116,8 @@ class Levels:
 
     def _results(self, query: BoundQuery, variant: Variant, read: list[int], last: bool) -> str:
         """`last`: no join and no window reads them."""
+        if isinstance(query, JoinQuery) and query.kind is not JoinKind.INNER:
+            return self._with_absent(query, variant, read)
         level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int], bool], str]] = {
             UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined, TopQuery: self._first,
             DistinctQuery: self._without_doubles,
@@ -154,6 +160,24 @@ class Levels:
         there = "true" if variant == "true" else "met_0 < ts_0"
         rows = f"SELECT ts_0 AS ts, met_0 AS met{values} FROM {source} WHERE {there}"
         return self._made(distinct_rows(self._connection, rows, kinds, stream.range))
+
+    def _with_absent(self, query: JoinQuery, variant: Variant, read: list[int]) -> str:
+        """A tuple is without partner for sure where none may be there; so both bounds of the other side count."""
+        render = Renderer([stream.schema for stream in query.streams])
+        variants: tuple[Variant, ...] = ("true",) if variant == "true" else ("sure", "maybe")
+        before = read[0]
+        worlds = {}
+        for one in variants:
+            read[0] = before
+            worlds[one] = self._sources(query, one, read, render)
+        enumerated = partial(Enumeration, self._connection, query, render)
+        members = OuterRows(query, worlds, variant, enumerated).candidates(self._made)
+        columns = [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
+        joined = " ".join(f"LEFT JOIN {table} s{i} USING (row_{i})" for i, table in enumerate(worlds[variant]))
+        return self._made(
+            f"SELECT {', '.join(['time AS ts', f'{_NEVER} AS met', *columns])} FROM {members} {joined}"
+            f" WHERE {render.all_of(query.kept)}"
+        )
 
     def _aggregated(self, query: AggregateQuery, variant: Variant, read: list[int], last: bool) -> str:
         windows = self._windows(query, variant, read)
@@ -213,6 +237,13 @@ class Levels:
 
     def _sources(self, query: BoundQuery, variant: Variant, read: list[int], render: Renderer) -> list[str]:
         """What a query reads, as tables with the columns that `load` makes; `read` counts the raw streams so far."""
+        place = (id(query), variant, read[0])
+        if place not in self._known:
+            self._known[place] = self._loaded(query, variant, read, render), read[0]
+        found, read[0] = self._known[place]
+        return found
+
+    def _loaded(self, query: BoundQuery, variant: Variant, read: list[int], render: Renderer) -> list[str]:
         exprs = expressions_of(query)
         found = []
         for position, stream in enumerate(streams_read(query)):

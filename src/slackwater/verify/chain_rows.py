@@ -23,7 +23,8 @@ from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuer
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.top import TopQuery
 from slackwater.verify.aggregate import errors_of, identity_of, near, store_rows, verdict_on_rows
-from slackwater.verify.chain import VARIANTS, Levels, Variant
+from slackwater.verify.chain import VARIANTS, Levels
+from slackwater.verify.chain_absence import Variant
 from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import JudgedInput
 from slackwater.verify.produced import store
@@ -84,8 +85,8 @@ def _judge_rows(
         " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts",
     )
     late = max(0, int(true - hits - unexplained))
-    # A late row that was not there lets others in.
-    displaced = int(stored.rows - hits - spurious) if of_windows else 0
+    # Of rows that only a late one would have kept out.
+    displaced = int(stored.rows - hits - spurious)
     return Verdict(
         "recall", stored.rows, int(true), late, int(unexplained), int(spurious), stored.descents, recalls, displaced
     )  # fmt: skip

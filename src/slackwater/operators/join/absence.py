@@ -301,13 +301,13 @@ class OuterJoinOperator(Operator):
         made = [one for one in map(self._only_wanted, made) if len(one.ts)]
         if not made:
             return
-        rows = made[0]
+        rows = replace(made[0], by_at_latest=True)
         if len(made) > 1:
             both = [made[0], made[1]]
             ts = np.concatenate([one.ts for one in both])
             columns = tuple(np.concatenate(column) for column in zip(*(one.columns for one in both), strict=True))
             by = np.concatenate([one.by for one in both])
-            rows = Output(ts, columns, by, None, len(ts)).only(np.argsort(ts, kind="stable"))
+            rows = Output(ts, columns, by, None, len(ts), by_at_latest=True).only(np.argsort(ts, kind="stable"))
         if self.spec.count_only:
             rows = replace(rows, columns=(), multiplicity=np.ones(len(rows.ts), np.int64))
         yield rows

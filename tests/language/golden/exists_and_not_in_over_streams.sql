@@ -1,0 +1,1 @@
+SELECT o.key FROM a o WHERE EXISTS (SELECT 1 FROM b WHERE b.key = o.key AND b.ts BETWEEN o.ts AND o.ts + INTERVAL 5 SECONDS) AND o.key NOT IN (SELECT key FROM s [3 SECONDS] WHERE s.ts >= o.ts AND s.ts <= o.ts + INTERVAL 9 SECONDS)

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [1 s] LEFT JOIN b b0 [1 s] ON b0.key = a.key LEFT JOIN b b1 [1 s] ON b1.key = a.key LEFT JOIN b b2 [1 s] ON b2.key = a.key LEFT JOIN b b3 [1 s] ON b3.key = a.key LEFT JOIN b b4 [1 s] ON b4.key = a.key LEFT JOIN b b5 [1 s] ON b5.key = a.key LEFT JOIN b b6 [1 s] ON b6.key = a.key LEFT JOIN b b7 [1 s] ON b7.key = a.key

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s] LEFT JOIN b [5 s] ON a.key = b.key LEFT JOIN s [5 s] ON s.key = a.key WITH RECALL 0.9 OVER 1 MINUTE

@@ -1,0 +1,1 @@
+EXPLAIN SELECT COUNT(*) AS n FROM (SELECT a.x AS x FROM a [5 s] WHERE NOT EXISTS (SELECT 1 FROM b [3 s] WHERE b.k = a.k)) j [10 s]

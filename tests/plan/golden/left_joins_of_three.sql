@@ -1,0 +1,1 @@
+EXPLAIN SELECT a.k, b.x AS bx, c.w FROM a LEFT JOIN b ON b.k = a.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR LEFT JOIN c ON c.k = a.k AND c.ts BETWEEN a.ts AND a.ts + INTERVAL 3 DAYS WHERE a.x > 0 WITH DELAY 1 MINUTE
