@@ -42,7 +42,7 @@ from papers.workloads import uniform_stream
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark import packed_source
 from slackwater.runtime.spark.exchange.writer import packed
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 from slackwater.runtime.spark.query import packings_of
 from slackwater.sources.binding import bind_to_tables
 

@@ -28,11 +28,11 @@ from slackwater.runtime.spark.exchange.packing import Reads, packer_of
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.members import ALONE, KeyGroups, columns_read, member
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
+from slackwater.runtime.spark.packed_source import NOTHING_KNOWN
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
-from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN
-from slackwater.runtime.spark.state.layouts import Share
-from slackwater.runtime.spark.state.stage import run_shards
+from slackwater.runtime.spark.state.host import run_shards
+from slackwater.runtime.spark.state.root import Share
 from slackwater.sources.binding import bind_to_tables
 
 PAIRS = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH "

@@ -42,8 +42,7 @@ from benchmarks.stream_files import (
     synthetic_on_disk,
 )
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.outputs import Outputs
-from slackwater.runtime.spark.queries import alone
+from slackwater.runtime.spark.queries import Outputs, alone
 from slackwater.runtime.spark.query import planned_over
 
 WAIT = "2 seconds"

@@ -31,7 +31,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
-from slackwater.runtime.spark.settings import ON_DISK as OURS
+from slackwater.runtime.spark.session import ON_DISK as OURS
 
 SCHEMA = "ts long, key long, v double"
 SUM = "SELECT key, SUM(v) AS total FROM a [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"

@@ -21,7 +21,7 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.core.state import StateUpdate
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.header import parse_header
+from slackwater.runtime.spark.exchange.format import parse_header
 from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from papers.workloads import WORKLOADS, MeasuredWorkload, measure, write
-from slackwater.cli.options import Seed
-from slackwater.cli.workload import say_how_to_run
+from slackwater.cli.app import say_how_to_run
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.workloads import EPOCH_MS, Workload
 
@@ -34,7 +33,7 @@ def make(name: str, seed: int, minutes: float | None, speed: float | None) -> Wo
 def write_workload(
     name: Annotated[str, typer.Argument(help=f"{', '.join(WORKLOADS)}.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed makes the same streams.")] = 0,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
     speed: Annotated[
         float | None, typer.Option("--speed", help="Meteorology: how many times faster than in reality [8].")

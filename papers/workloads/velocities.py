@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.motion import TEAM_SIZE, play
-from slackwater.workloads.profiles import DelayProfile, disordered_times
-from slackwater.workloads.soccer import MOTION, TEAM, players_of
+from slackwater.workloads.soccer import MOTION, TEAM, TEAM_SIZE, DelayProfile, disordered_times, play, players_of
 from slackwater.workloads.workload import EPOCH_MS, Workload, generator
 
 

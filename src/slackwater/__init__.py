@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slackwater.advice.answer import Advice
-    from slackwater.advice.api import advise
+    from slackwater.advice.over import advise
     from slackwater.core.schema import Kind
     from slackwater.expressions.functions import register
     from slackwater.language.query_file import query_file
@@ -25,33 +25,31 @@ if TYPE_CHECKING:
     from slackwater.operators.pipeline import Epochs
     from slackwater.page.server import Page
     from slackwater.runtime.explaining import explain
+    from slackwater.runtime.follow import log_events
+    from slackwater.runtime.live_view import LiveView, live_view
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, live
-    from slackwater.runtime.operating.live_view import LiveView, live_view
-    from slackwater.runtime.operating.logging_events import log_events
-    from slackwater.runtime.operating.metrics_server import MetricsServer, metrics
     from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, changes, join, sql
     from slackwater.runtime.spark.batches import MicroBatch, SetBatch
     from slackwater.runtime.spark.kafka.sink import kafka_sink
     from slackwater.runtime.spark.kafka.source import kafka
-    from slackwater.runtime.spark.outputs import Outputs
-    from slackwater.runtime.spark.progress.reading import Listener, progress
-    from slackwater.runtime.spark.queries import Queries, queries
+    from slackwater.runtime.spark.progress import Listener, progress
+    from slackwater.runtime.spark.queries import Outputs, Queries, queries
     from slackwater.runtime.spark.running import RunningQueries, RunningQuery
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.spark.sinks import sink
     from slackwater.runtime.spark.start import start
     from slackwater.runtime.spark.upsert.api import upsert
     from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
-    from slackwater.runtime.watch import watch
+    from slackwater.runtime.watch import MetricsServer, metrics, watch
     from slackwater.sources.lookups import lookup
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "slackwater.advice.answer": ("Advice",),
-    "slackwater.advice.api": ("advise",),
+    "slackwater.advice.over": ("advise",),
     "slackwater.expressions.functions": ("register",),
     "slackwater.core.schema": ("Kind",),
     "slackwater.language.query_file": ("query_file",),
@@ -59,17 +57,15 @@ _HOMES = {
     "slackwater.runtime.explaining": ("explain",),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
     "slackwater.runtime.local.live": ("LiveQuery", "live"),
-    "slackwater.runtime.operating.live_view": ("LiveView", "live_view"),
-    "slackwater.runtime.operating.logging_events": ("log_events",),
-    "slackwater.runtime.operating.metrics_server": ("MetricsServer", "metrics"),
+    "slackwater.runtime.live_view": ("LiveView", "live_view"),
+    "slackwater.runtime.follow": ("log_events",),
     "slackwater.runtime.spark.api": ("aggregate", "changes", "join", "sql"),
     "slackwater.runtime.spark.batches": ("MicroBatch", "SetBatch"),
     "slackwater.runtime.spark.kafka.sink": ("kafka_sink",),
     "slackwater.runtime.spark.kafka.source": ("kafka",),
-    "slackwater.runtime.spark.outputs": ("Outputs",),
-    "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
+    "slackwater.runtime.spark.progress": ("Listener", "progress"),
     "slackwater.observe.value": ("QueryProgress",),
-    "slackwater.runtime.spark.queries": ("Queries", "queries"),
+    "slackwater.runtime.spark.queries": ("Outputs", "Queries", "queries"),
     "slackwater.runtime.spark.running": ("RunningQueries", "RunningQuery"),
     "slackwater.runtime.spark.session": ("session",),
     "slackwater.runtime.spark.sinks": ("sink",),
@@ -77,7 +73,7 @@ _HOMES = {
     "slackwater.runtime.spark.upsert.api": ("upsert",),
     "slackwater.runtime.request.step": ("Step",),
     "slackwater.page.server": ("Page",),
-    "slackwater.runtime.watch": ("watch",),
+    "slackwater.runtime.watch": ("MetricsServer", "metrics", "watch"),
     "slackwater.sources.lookups": ("lookup",),
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }

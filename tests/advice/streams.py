@@ -9,15 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 import slackwater as sw
-from slackwater.advice.any_join import EnumeratedJoin
 from slackwater.advice.arrivals import history_of
-from slackwater.advice.equi_join import KeyedJoin, keys_of
+from slackwater.advice.joins import EnumeratedJoin, KeyedJoin, keys_of
 from slackwater.advice.over import AdviceRequest, advise_over
 from slackwater.advice.tally import Tally, grid_of
 from slackwater.cli.verify import judge_run
 from slackwater.core.time import SECOND
-from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.planned import plan_over
+from slackwater.sources.binding import bind_to_tables, plan_over
 from slackwater.sources.replay import replay
 from slackwater.verify import Verdict
 

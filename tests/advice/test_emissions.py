@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slackwater as sw
-from slackwater.advice.emissions import emission_costs
+from slackwater.advice.answer import emission_costs
 from tests.advice.streams import disordered
 
 JOIN = "SELECT a.v AS av FROM a [RANGE 300 MS], b [RANGE 500 MS] WHERE a.key = b.key"

@@ -153,7 +153,7 @@ def test_an_unknown_workload_is_refused(command: Command, tmp_path: Path) -> Non
 def test_reproduce_says_what_it_needs_where_the_experiments_are_not_installed(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.cli.reproduce.entry_points", lambda **_: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     done = command("reproduce", "--list")
     assert done.code == 2
     assert " ".join(done.err.split()) == (

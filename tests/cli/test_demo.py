@@ -13,12 +13,9 @@ from typer.testing import CliRunner
 from slackwater.cli import demo
 from slackwater.cli.app import app, main
 from slackwater.cli.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
-from slackwater.cli.demo_race import TUPLE_RELEASE, LocalContender, race
-from slackwater.cli.demo_spark import micro_batches
-from slackwater.cli.demo_truth import Truth, recent_recall
-from slackwater.cli.demo_view import Outcome, frame, in_words, own_ledger, percent
-from slackwater.cli.prepare import prepare
-from slackwater.cli.runtimes import LOCAL, SPARK, Local
+from slackwater.cli.demo_race import TUPLE_RELEASE, LocalContender, micro_batches, race
+from slackwater.cli.demo_view import Outcome, Truth, frame, in_words, own_ledger, percent, recent_recall
+from slackwater.cli.prepare import LOCAL, SPARK, Local, prepare
 from slackwater.cli.verify import verify_query
 from slackwater.core.errors import UsageError
 from slackwater.core.measured import MeasuredQuality

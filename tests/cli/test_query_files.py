@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.cli import query_file
+from slackwater.cli import verify
 from tests.cli.conftest import Command, Written, rows
 
 Query = Callable[[str], Path]
@@ -126,13 +126,13 @@ def test_one_wrong_verdict_makes_the_whole_file_bad(
     command: Command, query: Query, two: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A judge that is told of one result too few for one of the queries."""
-    real = query_file.judge_run
+    real = verify.judge_run
 
     def forgetful(bound, run, arrivals, tables, *rest):  # type: ignore[no-untyped-def]
         kept = [table.slice(1) for table in tables] if "total" in tables[0].column_names else tables
         return real(bound, run, arrivals, kept, *rest)
 
-    monkeypatch.setattr(query_file, "judge_run", forgetful)
+    monkeypatch.setattr(verify, "judge_run", forgetful)
     done = command("verify", query(FILE), *two, "--json")
     assert done.code == 1
     found = json.loads(done.out)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.cli.prepare import prepare
-from slackwater.cli.runtimes import runtime_of
+from slackwater.cli.prepare import prepare, runtime_of
 from slackwater.cli.verify import Verified, verify_query
 from slackwater.core.time import SECOND
 

@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="shards use the types of pyspark")
 
-from slackwater.cli.prepare import prepare
-from slackwater.cli.runtimes import Runtime, runtime_of
+from slackwater.cli.prepare import Runtime, prepare, runtime_of
 from slackwater.cli.verify import verify_query
 from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs

@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.cli.prepare import prepare
+from slackwater.cli.prepare import prepare, runtime_of
 from slackwater.cli.run import run_query
-from slackwater.cli.runtimes import runtime_of
 from tests.data.conftest import Verify
 from tests.data.test_recorded import assert_complete, assert_sound
 from tests.effort import more

@@ -10,9 +10,8 @@ import pytest
 
 from papers.experiments.recorded_streams import FOLDER, WEATHER
 from papers.experiments.recorded_streams import recorded as weather
-from slackwater.cli.prepare import prepare
+from slackwater.cli.prepare import prepare, runtime_of
 from slackwater.cli.run import run_query
-from slackwater.cli.runtimes import runtime_of
 from slackwater.core.errors import UsageError
 from tests.data.conftest import Verify
 from tests.data.test_recorded import assert_complete, assert_sound

@@ -14,8 +14,7 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.side_outputs.rejections import rejection_warning
 from slackwater.runtime.spark.exchange.writer import UNPARSED, lines_of
-from slackwater.runtime.spark.kafka.brokers import check_brokers
-from slackwater.runtime.spark.kafka.connector import connector_settings, not_fetched
+from slackwater.runtime.spark.kafka.brokers import check_brokers, connector_settings, not_fetched
 from slackwater.runtime.spark.query import packings_of
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.cli.options import Shown
-from slackwater.cli.prepare import prepare_query
+from slackwater.cli.prepare import prepare_query, runtime_of
 from slackwater.cli.run import run_query
-from slackwater.cli.runtimes import runtime_of
 from slackwater.core.errors import UsageError
 from slackwater.observe.report import Report
 

@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 from slackwater.core.errors import UsageError
 from slackwater.core.outlook import Outlook
 from slackwater.core.wrong_clocks import WrongClock
-from slackwater.observe.event_log import EventLog, JsonFormatter, by_logging, event_writer, json_line
-from slackwater.observe.events import Event, events_between
+from slackwater.observe.events import (
+    Event,
+    EventLog,
+    JsonFormatter,
+    by_logging,
+    event_writer,
+    events_between,
+    json_line,
+)
 from slackwater.observe.value import QueryProgress, StreamProgress
 from tests.ops.made import QUALITY, SEEN, made
 

@@ -11,8 +11,7 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.observe.latest import LatestProgress
-from slackwater.observe.metrics import METRICS, metric_names, registry_of
+from slackwater.observe.metrics import METRICS, LatestProgress, metric_names, registry_of
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.waiting import Waiting
 from tests.ops.made import bare, made

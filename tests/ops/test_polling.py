@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.observe.value import QueryProgress, nothing_observed
-from slackwater.runtime.spark.progress.reading import _MicroBatches
+from slackwater.runtime.spark.progress import _MicroBatches
 
 SHARD = json.dumps(QueryProgress(target="NO WAIT", observed=nothing_observed(1)).as_json())
 

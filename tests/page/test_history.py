@@ -9,9 +9,8 @@ import pytest
 
 from slackwater.core.errors import DataError
 from slackwater.observe.delays import added
-from slackwater.page.history import NAME, HistoryFile, read_history
+from slackwater.page.history import NAME, HistoryFile, Thinned, read_history
 from slackwater.page.hub import Hub
-from slackwater.page.thinning import Thinned
 from tests.page.made import made
 
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.cli import runtimes as commands
+from slackwater.cli import prepare as commands
 from slackwater.cli.prepare import Prepared, prepare
 from slackwater.cli.run import run_query
 from slackwater.cli.verify import verify_query
 from slackwater.core.time import SECOND
 from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.reading import plain
+from slackwater.sources.files import plain
 from slackwater.verify import Verdict
 from tests.effort import ALL_ON_SPARK
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime

@@ -14,8 +14,8 @@ import slackwater as sw
 from slackwater.cli.run import show
 from slackwater.core.errors import UsageError
 from slackwater.core.memory import Memory, Resident
-from slackwater.observe import memory_use
-from slackwater.observe.memory_use import MemoryUse
+from slackwater.observe import report as memory_use
+from slackwater.observe.report import MemoryUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
 from slackwater.plan.planner import plan

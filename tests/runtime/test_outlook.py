@@ -13,9 +13,8 @@ import pytest
 from rich.console import Console
 
 import slackwater as sw
-from slackwater.cli.prepare import prepare
+from slackwater.cli.prepare import prepare, runtime_of
 from slackwater.cli.run import run_query, show
-from slackwater.cli.runtimes import runtime_of
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.time import DAY, HOUR, MINUTE

@@ -14,8 +14,7 @@ from papers.experiments.rate_runs import Watched, watch
 from papers.workloads import WORKLOADS
 from slackwater.core.errors import UsageError
 from slackwater.plan.planner import plan
-from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.planned import expected_of, rate_of
+from slackwater.sources.binding import bind_to_tables, expected_of, rate_of
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "v": pa.int64()}

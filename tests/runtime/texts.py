@@ -15,8 +15,8 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.side_outputs.rows import late_table
-from slackwater.runtime.spark.exchange.header import parse_header
+from slackwater.runtime.side_outputs.collectors import late_table
+from slackwater.runtime.spark.exchange.format import parse_header
 from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.words_held import words_held

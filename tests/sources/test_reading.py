@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.core.errors import DataError
-from slackwater.sources.reading import read_path
+from slackwater.sources.files import read_path
 
 CSV = "ts,v,name,at\n3,1,x,2026-01-02T05:04:05+02:00\n1,2.5,7 up,2026-01-02T03:04:06.5Z\n"
 JSON = '{"ts": 3, "v": 1, "name": "x", "at": "2026-01-02T05:04:05+02:00"}\n{"ts": 1, "v": 2.5, "name": "7 up"}\n'

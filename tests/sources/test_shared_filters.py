@@ -17,7 +17,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import encode_column
-from slackwater.sources.shared_filters import SharedFilters
+from slackwater.sources.shared_reading import SharedFilters
 from tests.plan.sharing.conditions import VALUES, B, F, T, X, Y, condition, rows_over
 
 COLUMNS = [X, Y, F, T, B]
@@ -81,7 +81,7 @@ def test_what_filters_have_in_common_is_computed_once(monkeypatch: pytest.Monkey
 
         return [counted(number, one) for number, one in enumerate(real(exprs, layout, encode))]
 
-    monkeypatch.setattr("slackwater.sources.shared_filters.compile_maps", counting)
+    monkeypatch.setattr("slackwater.sources.shared_reading.compile_maps", counting)
     above = [typed_call(">", (X, Literal(at, Kind.INT))) for at in (1, 2)]
     like = typed_call("like", (T, Literal("a%", Kind.TEXT)))
     filters = {0: [above[0]], 1: [above[0], B], 2: [above[1], like], 3: [F_POSITIVE, B]}

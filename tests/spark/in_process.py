@@ -37,25 +37,21 @@ from slackwater.runtime.spark.exchange.packing import (
     Reads,
     packer_of,
     packing_rows,
+    registered,
 )
-from slackwater.runtime.spark.exchange.partials import aggregate_of
-from slackwater.runtime.spark.functions import registered
-from slackwater.runtime.spark.groups import groups_of
-from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, member
-from slackwater.runtime.spark.output_schema import ROWS
-from slackwater.runtime.spark.replay import epoch_log
-from slackwater.runtime.spark.replay.run import SparkRun
+from slackwater.runtime.spark.exchange.writer import aggregate_of
+from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, groups_of, member
+from slackwater.runtime.spark.output_schema import ROWS, TAGGED
+from slackwater.runtime.spark.packed_source import known_before
+from slackwater.runtime.spark.replay.run import EpochLog, SparkRun, write_epoch
 from slackwater.runtime.spark.replay.streams import cut_by, write_streams
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
-from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.state.fragments import stages_of
-from slackwater.runtime.spark.state.host import Hosted
+from slackwater.runtime.spark.state.host import Hosted, run_shards
 from slackwater.runtime.spark.state.inbox import Inbox
-from slackwater.runtime.spark.state.last_watermark import known_before
-from slackwater.runtime.spark.state.layouts import ABOVE, Share
+from slackwater.runtime.spark.state.root import ABOVE, Share
 from slackwater.runtime.spark.state.shard import Block
-from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import At, inside
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.binding import bind_to_tables
@@ -194,7 +190,7 @@ class ShardsRun(SparkRun):
     reads_files = False
     time_unit: str
 
-    def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
+    def _epochs(self, tick: Tick) -> Iterator[EpochLog]:
         state = self._folder / "state"
         state.mkdir(exist_ok=True)
         one = played_member(self.plan, self.shards, self.time_unit)
@@ -204,7 +200,7 @@ class ShardsRun(SparkRun):
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
             emitted = pa.Table.from_pylist(list(self._played(hosted, reads, number)), TAGGED)
-            epoch_log.write(self._folder / "epochs", number, emitted, time.perf_counter() - begun)
+            write_epoch(self._folder / "epochs", number, emitted, time.perf_counter() - begun)
             yield self._noted(number)
             tick()
 

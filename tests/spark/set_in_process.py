@@ -22,19 +22,18 @@ import pyarrow as pa
 
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED
 from slackwater.runtime.spark.control import Message
-from slackwater.runtime.spark.exchange.header import UNCOUNTED
-from slackwater.runtime.spark.functions import registered
-from slackwater.runtime.spark.groups import Terms, groups_of
-from slackwater.runtime.spark.members import KeyGroups, Member, member
+from slackwater.runtime.spark.exchange.format import UNCOUNTED
+from slackwater.runtime.spark.exchange.packing import registered
+from slackwater.runtime.spark.members import KeyGroups, Member, Terms, groups_of, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import TaskState, replaced
 from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.inbox import Inbox
-from slackwater.runtime.spark.state.layouts import Share, TaskLog
 from slackwater.runtime.spark.state.page_files import Writer
+from slackwater.runtime.spark.state.root import Share, TaskLog
 from tests.spark.in_process import TASKS, UNIT, lines_of_task, micro_batch, packed, said, told
 
 KINDS = (ROWS, LATE, REJECTED)

@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.cli.prepare import prepare
+from slackwater.cli.prepare import Runtime, prepare, runtime_of
 from slackwater.cli.run import run_query
-from slackwater.cli.runtimes import Runtime, runtime_of
 from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import disorder

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -19,12 +19,11 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from slackwater.cli.queries import _log_of
 from slackwater.core.errors import SlackwaterError
 from slackwater.runtime.spark.control import BEGIN, CONTROL, TARGET, Message, read_messages
-from slackwater.runtime.spark.output_schema import LATE, ROWS
+from slackwater.runtime.spark.output_schema import LATE, ROWS, TAGGED
 from slackwater.runtime.spark.packed_source import CUTS, CutLog
-from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.recording import MANIFEST, _is_new
+from slackwater.runtime.spark.replay.run import read_epoch, write_epoch
 from slackwater.runtime.spark.requests import Request, ask
-from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.store import LocalStore, signed
 from tests.effort import tried
 from tests.spark.in_process import TASKS, cut_for, hosted_alone, micro_batch, packed, planned, played_member
@@ -197,14 +196,14 @@ def test_an_answer_that_is_damaged_is_named(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_a_recorded_run_keeps_is_checked_and_named(tmp_path: Path) -> None:
     lines = pa.table({"query": ["query.0"], "kind": [ROWS], "note": [""], "block": [b"1"]}, TAGGED)
-    epoch_log.write(tmp_path, 0, lines, 1.0)
+    write_epoch(tmp_path, 0, lines, 1.0)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
     flips = [bytes([*content[:at], content[at] ^ 4, *content[at + 1 :]]) for at in range(len(content))]
     for damaged in (*damages(content), *flips):
         file.write_bytes(damaged)
         with pytest.raises(SlackwaterError, match=re.escape(f"{file} is damaged")):
-            epoch_log.read(tmp_path, 0)
+            read_epoch(tmp_path, 0)
 
 
 def test_a_damaged_manifest_is_named_and_the_run_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JNetworkError
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.progress.reading import progress
+from slackwater.runtime.spark.progress import progress
 from slackwater.runtime.spark.running import Running
 
 SINK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):

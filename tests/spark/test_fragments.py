@@ -21,9 +21,9 @@ from slackwater.core.quality import clause
 from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
-from slackwater.runtime.side_outputs.rows import LATE
+from slackwater.runtime.side_outputs.collectors import LATE
 from slackwater.runtime.spark.control import END, PAUSE, RESUME, TARGET, Message
-from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.exchange.packing import registered
 from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state.fragments import stages_of

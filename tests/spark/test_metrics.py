@@ -23,7 +23,7 @@ from slackwater.core.memory import Resident
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.waiting import Waiting
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 from slackwater.runtime.spark.started import KEY_GROUPS
 from tests.spark.conftest import write_stream
 from tests.spark.streams import pieces

@@ -22,7 +22,7 @@ from slackwater.observe.waiting import Waiting
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.batches import Answer, warn_of
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.progress import Warner
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.files import schema_of
 from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee

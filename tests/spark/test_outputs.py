@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 from slackwater.runtime.spark.sinks import sink
 from tests.spark.conftest import Streamed
 from tests.spark.streams import START, counted, pieces

@@ -18,7 +18,7 @@ from slackwater.core.errors import SlackwaterError
 from slackwater.core.state import StateUpdate
 from slackwater.runtime.spark.state.page_files import Mark
 from slackwater.runtime.spark.state.pages import Account, PageStore
-from slackwater.runtime.spark.store import LocalStore, MemoryStore, Store
+from slackwater.runtime.spark.store import LocalStore
 from tests.effort import tried
 
 Table = dict[tuple[str, str], bytes]
@@ -28,10 +28,12 @@ CHANGES = st.dictionaries(
 
 
 class Home:
-    """The pages of one shard, as one micro-batch after the other finds them."""
+    """The pages of one shard in files of a checkpoint, as one micro-batch after the other finds them."""
 
-    def __init__(self, files: Store) -> None:
-        self._files, self._number = files, 0
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = Path(self._folder.name, "0")
+        self._files, self._number = LocalStore(str(self.path)), 0
 
     def store(self) -> PageStore:
         """As the next micro-batch finds it."""
@@ -44,25 +46,6 @@ class Home:
     @property
     def count(self) -> int:
         return len(self._files.names())
-
-
-class OnDisk(Home):
-    """In files of a checkpoint."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = Path(self._folder.name, "0")
-        super().__init__(LocalStore(str(self.path)))
-
-
-class InMemory(Home):
-    """In files of this process alone."""
-
-    def __init__(self) -> None:
-        super().__init__(MemoryStore())
-
-
-HOMES = pytest.mark.parametrize("home", [OnDisk, InMemory])
 
 
 class Worker:
@@ -107,11 +90,10 @@ def apply(table: Table, updates: list[StateUpdate]) -> None:
             table[one.namespace, one.key] = one.value
 
 
-@HOMES
 @tried(50)
 @given(turns=st.lists(st.tuples(st.integers(0, 2), CHANGES, st.integers(0, 4)), max_size=40))
-def test_every_worker_finds_the_entries_that_were_written(home, turns) -> None:
-    place, truth = home(), Table()
+def test_every_worker_finds_the_entries_that_were_written(turns) -> None:
+    place, truth = Home(), Table()
     workers = [Worker(), Worker(), Worker()]
     for who, changes, luck in turns:
         if luck == 0:
@@ -128,9 +110,8 @@ def test_every_worker_finds_the_entries_that_were_written(home, turns) -> None:
         assert again.account == workers[who].account
 
 
-@HOMES
-def test_a_log_is_cleaned_and_a_worker_that_was_away_for_long_reads_everything(home) -> None:
-    place, away, here = home(), Worker(), Worker()
+def test_a_log_is_cleaned_and_a_worker_that_was_away_for_long_reads_everything() -> None:
+    place, away, here = Home(), Worker(), Worker()
     here.turn(place, {("a", "stays"): b"1" * 30})
     away.turn(place, {("a", "stays too"): b"2" * 30, ("a", "goes"): b"3"})
     here.missed = {("a", "stays too"), ("a", "goes")}
@@ -146,9 +127,8 @@ def test_a_log_is_cleaned_and_a_worker_that_was_away_for_long_reads_everything(h
     assert len(away.table) == 3
 
 
-@HOMES
-def test_a_write_that_was_not_committed_is_not_taken_for_the_state(home) -> None:
-    place, worker = home(), Worker()
+def test_a_write_that_was_not_committed_is_not_taken_for_the_state() -> None:
+    place, worker = Home(), Worker()
     worker.turn(place, {("a", "x"): b"1"})
     worker.turn(place, {("a", "x"): b"2"}, fails=True)
     Worker().turn(place, {("a", "x"): b"3"})
@@ -157,7 +137,7 @@ def test_a_write_that_was_not_committed_is_not_taken_for_the_state(home) -> None
 
 
 def test_a_file_that_is_missing_is_named_and_nothing_is_made_up() -> None:
-    place, worker = OnDisk(), Worker()
+    place, worker = Home(), Worker()
     for value in (b"1", b"2", b"3"):
         worker.turn(place, {("a", value.decode()): value})
     (place.path / "0000000001.pages").unlink()
@@ -169,7 +149,7 @@ def test_a_file_that_is_missing_is_named_and_nothing_is_made_up() -> None:
 
 
 def test_what_a_task_that_was_killed_has_left_is_removed(monkeypatch) -> None:
-    place, worker = OnDisk(), Worker()
+    place, worker = Home(), Worker()
     worker.turn(place, {("a", "x"): b"1"})
     (place.path / ".1-0123").write_bytes(b"half a page")
     Worker().turn(place, {})

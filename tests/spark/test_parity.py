@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 from slackwater.observe.value import QueryProgress
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 

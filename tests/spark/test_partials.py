@@ -26,8 +26,8 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.spark.control import TARGET, Message
 from slackwater.runtime.spark.exchange.packing import FoldersRead
 from slackwater.runtime.spark.members import KeyGroups
+from slackwater.runtime.spark.packed_source import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.host import Hosted
-from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.runtime.spark.store import At
 from slackwater.sources.binding import bind_to_tables

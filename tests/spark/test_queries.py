@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.progress import shards_of
 from slackwater.runtime.spark.session import check_session
 from tests.spark.streams import START, counted, pieces
 

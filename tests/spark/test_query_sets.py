@@ -17,8 +17,8 @@ from slackwater.core.errors import UsageError
 from slackwater.core.quality import clause
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.query_set import QuerySetPlan
-from slackwater.runtime.query_sets import QuerySetKernel
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.kernels import QuerySetKernel
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED
 from slackwater.runtime.spark.control import (
     ADD,
     BEGIN,
@@ -33,8 +33,7 @@ from slackwater.runtime.spark.control import (
     changes_of_start,
     in_force,
 )
-from slackwater.runtime.spark.groups import groups_of
-from slackwater.runtime.spark.members import Member
+from slackwater.runtime.spark.members import Member, groups_of
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.sources.shared_reading import SharedReading
 from tests.effort import tried

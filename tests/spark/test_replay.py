@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.cli.prepare import Prepared
-from slackwater.cli.runtimes import Runtime, runtime_of
+from slackwater.cli.prepare import Prepared, Runtime, runtime_of
 from slackwater.cli.verify import Verified, verify_query
 from slackwater.core.errors import DataError, SlackwaterError, UsageError
 from slackwater.core.time import SECOND

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.runtime.spark.state import host
-from slackwater.runtime.spark.state.layouts import Share, TaskLog
 from slackwater.runtime.spark.state.page_files import Writer
+from slackwater.runtime.spark.state.root import Share, TaskLog
 from slackwater.runtime.spark.store import store_at
 from tests.spark import test_same_slack as queries
 from tests.spark.in_process import TASKS, cut_for, hosted_alone, micro_batch, one_worker, packed, planned, played_member

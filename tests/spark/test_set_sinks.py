@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import slackwater as sw
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.folders import HIDDEN, Folder, FolderFile, publish, tidy
-from slackwater.runtime.spark.state.layouts import ONE_TASK
+from slackwater.runtime.spark.state.root import ONE_TASK
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
-from slackwater.runtime.spark.settings import FILE_MANAGER, ON_DISK, WRITING_AT_ONCE, settings_for, started_with
+from slackwater.runtime.spark.session import FILE_MANAGER, ON_DISK, WRITING_AT_ONCE, settings_for, started_with
 from slackwater.runtime.spark.store import Location
 
 

@@ -19,12 +19,11 @@ from slackwater.core.batch import TS
 from slackwater.core.quality import clause
 from slackwater.core.time import MILLISECOND
 from slackwater.operators.query_set.member import PAUSED
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED
 from slackwater.runtime.spark.control import PAUSE, RESUME, TARGET, Message
 from slackwater.runtime.spark.exchange.packing import packer_of, packing_rows
 from slackwater.runtime.spark.exchange.writer import END
-from slackwater.runtime.spark.groups import Terms, groups_of, terms_of
-from slackwater.runtime.spark.members import KeyGroups, member
+from slackwater.runtime.spark.members import KeyGroups, Terms, groups_of, member, terms_of
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards

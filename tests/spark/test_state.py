@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.runtime.spark.members import KeyGroups, member
 from slackwater.runtime.spark.state.cached import Cached, Place, TaskState, replaced
-from slackwater.runtime.spark.state.layouts import ONE_TASK, TaskLog
+from slackwater.runtime.spark.state.root import ONE_TASK, TaskLog
 from tests.spark.in_process import UNIT, blocks_of, planned
 
 SECOND = 1000

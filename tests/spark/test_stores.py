@@ -24,11 +24,9 @@ from slackwater.runtime.spark.exchange.files import read_file
 from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import Folder, TaskFiles, publish, tidy, withdraw
 from slackwater.runtime.spark.locations import located
-from slackwater.runtime.spark.packed_source import CutLog
-from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
-from slackwater.runtime.spark.state.layouts import Share
+from slackwater.runtime.spark.packed_source import Before, CutLog, known_before, note_watermark
 from slackwater.runtime.spark.state.page_files import SELDOM
-from slackwater.runtime.spark.state.root import StateRoot
+from slackwater.runtime.spark.state.root import Share, StateRoot
 from slackwater.runtime.spark.store import At, Location, Store, inside, store_at
 from tests.kit.object_store import s3_server
 from tests.spark.in_process import TASKS, play

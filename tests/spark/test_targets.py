@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.cli.prepare import Prepared
-from slackwater.cli.runtimes import Runtime, runtime_of
+from slackwater.cli.prepare import Prepared, Runtime, runtime_of
 from slackwater.cli.verify import verify_query
 from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.sources.binding import bind_to_tables

@@ -23,7 +23,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.sinks import Called, sink, writer_of
 from slackwater.runtime.spark.upsert import postgres as module
 from slackwater.runtime.spark.upsert.changes import newest, newest_rows
-from slackwater.runtime.spark.upsert.delta import DeltaTable
+from slackwater.runtime.spark.upsert.merge import DeltaTable
 from slackwater.runtime.spark.upsert.postgres import PostgresTable
 from slackwater.runtime.spark.upsert.topic import KEY as MESSAGE_KEY
 from slackwater.runtime.spark.upsert.topic import VALUE, messages

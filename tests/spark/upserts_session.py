@@ -16,9 +16,7 @@ from pyspark.sql import functions as fn
 import slackwater as sw
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.upsert.api import Upsert
-from slackwater.runtime.spark.upsert.delta import DeltaTable
-from slackwater.runtime.spark.upsert.iceberg import IcebergTable
-from slackwater.runtime.spark.upsert.merge import MergedTable
+from slackwater.runtime.spark.upsert.merge import DeltaTable, IcebergTable, MergedTable
 from slackwater.runtime.spark.versions import VERSION, as_table, build_of, versions_with
 from slackwater.testing.broker import UnavailableError, fetched
 from tests.kit.change_rows import KEY, Rows, micro_batches, table_of

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.profiles import IN_ORDER, DelayProfile, disordered_times, run_pattern
-from slackwater.workloads.statistics import delays, disorder_statistics
+from slackwater.workloads.soccer import IN_ORDER, DelayProfile, disordered_times, run_pattern
+from slackwater.workloads.workload import delays, disorder_statistics
 from tests.effort import tried
 
 

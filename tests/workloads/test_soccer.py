@@ -3,8 +3,8 @@ import pytest
 
 from slackwater.core.errors import UsageError
 from slackwater.workloads import EPOCH_MS, disorder_statistics, positions
-from slackwater.workloads.motion import play
-from slackwater.workloads.statistics import delays
+from slackwater.workloads.soccer import play
+from slackwater.workloads.workload import delays
 
 
 def times(table):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.workloads import disorder_statistics
-from slackwater.workloads.statistics import delays
+from slackwater.workloads.workload import delays
 
 
 def test_an_empty_stream_has_no_disorder():

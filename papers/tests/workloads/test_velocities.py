@@ -4,7 +4,7 @@ import pytest
 from papers.workloads import velocities
 from slackwater.core.errors import UsageError
 from slackwater.workloads import disorder_statistics
-from slackwater.workloads.statistics import delays
+from slackwater.workloads.workload import delays
 
 TABLE_4_1 = {
     1: {"duration_ms": 980_000, "tuples": 544_223, "out_of_order": 313_405, "correlated": 261_426, "max": 4_490},

@@ -97,7 +97,6 @@ class JoinCost:
         self._made = made[self._results.at]
 
     def of(self, slack: int) -> Cost:
-        """What one slack costs."""
         history, marks, tuples = self._history, self._marks, self._tuples.at
         latency = _latency(marks, history.ts[self._results.at], self._made, slack)
         times = history.ts[tuples]
@@ -117,7 +116,6 @@ class WindowCost:
         self._first, self._ends = first[self._rows.at], ends[self._rows.at]
 
     def of(self, slack: int) -> Cost:
-        """What one slack costs."""
         history, marks, tuples = self._history, self._marks, self._tuples.at
         latency = _latency(marks, self._ends, np.ones(len(self._ends), np.int64), slack)
         gone = np.maximum(marks.reach(self._ends, slack), self._first)

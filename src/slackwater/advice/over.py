@@ -1,7 +1,9 @@
 """Advice over recorded streams: read them once, count what every slack loses, and say what it costs.
+`slackwater.advise` takes tables, files, or DataFrames that are watched for a while.
 
 Invariant: streams are read, filtered, guarded and put into order by the code that runs queries; what a query asks for
-itself (its WITH) is not looked at, but for the error of an aggregate.
+itself (its WITH) is not looked at, but for the error of an aggregate. A query that cannot be advised on is refused in
+one sentence that says which can.
 """
 
 from __future__ import annotations
@@ -14,24 +16,67 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.advice.answer import TARGETS, Advice, Curve, ForSpark, Point
-from slackwater.advice.any_join import EnumeratedJoin
 from slackwater.advice.arrivals import ArrivalHistory, history_of
 from slackwater.advice.cost import JoinCost, WindowCost
 from slackwater.advice.dropping import Dropping
-from slackwater.advice.equi_join import KeyedJoin, count_dropped, keys_of
-from slackwater.advice.supported import check_supported
+from slackwater.advice.joins import EnumeratedJoin, KeyedJoin, count_dropped, keys_of
 from slackwater.advice.tally import Tally, grid_of, lost_at
 from slackwater.advice.windows import AggregateWindows, ErrorTally
 from slackwater.core.batch import Words
 from slackwater.core.emitting import ONCE
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import NoWait, RelativeError
-from slackwater.core.results import AS_MADE
-from slackwater.core.time import MILLISECOND, SECOND, format_duration
-from slackwater.disorder.cutting import Epochs
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, streams_read
+from slackwater.core.results import AS_MADE, ISTREAM
+from slackwater.core.time import MILLISECOND, SECOND, format_duration, parse_duration
+from slackwater.expressions.aggregates import FUNCTIONS
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, streams_read
+from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.sources.planned import plan_over
+from slackwater.sources.binding import bind_to_tables, plan_over
 from slackwater.sources.replay import Replay, replay
+from slackwater.sources.tabular import as_tables, check_unit
+
+TAKEN = (
+    "advise takes joins and selections over time windows, and window aggregates with COUNT, SUM, AVG, MIN, MAX, VAR and"
+    " STDDEV"
+)
+
+
+def check_supported(query: BoundQuery) -> None:
+    """Refuse a query of which it is not known which results a slack loses."""
+    reason = _why_not(query)
+    if reason is not None:
+        raise UsageError(f"{reason}; {TAKEN}")
+
+
+def _why_not(query: BoundQuery) -> str | None:
+    if not isinstance(query, JoinQuery | AggregateQuery):
+        return f"this is a {type(query).__name__.removesuffix('Query').lower()} query"
+    if is_chain(query):
+        return "the query has others inside it, and each loses results of its own: ask about them one by one"
+    for stream in streams_read(query):
+        if stream.window is not None:
+            return f"the window of {stream.alias} is not one of time"
+    if isinstance(query, JoinQuery):
+        if query.kind is not JoinKind.INNER:
+            return f"this is a {query.kind.value} join, and late tuples make rows of it false: ask about the inner join"
+        if query.out.kind != ISTREAM:
+            return f"results leave by {query.out}, not as they are made: leave that out"
+        if query.options.shape != "multiway" or query.options.join is not None:
+            return "options shape and join choose another algorithm, which loses other results: leave them out"
+        return None
+    if query.having:
+        return "HAVING depends on what was lost: leave it out"
+    if query.out.kind != ISTREAM and query.out.every:
+        return f"results leave by {query.out}, not as they are made: leave that out"
+    for one in query.aggregates:
+        if FUNCTIONS[one.function].keeps_values:
+            return f"{one.function} keeps all values of a window"
+        if FUNCTIONS[one.function].chooses:
+            return f"what a missing tuple does to {one.function} has no bound"
+    return None
+
 
 ERRORS = (0.0, 0.01, 0.05, 0.1)
 """Errors that are looked at beside the one that is asked for."""
@@ -202,3 +247,70 @@ def _cut(epochs: Epochs) -> str:
     if epochs.each_tuple:
         return "tuple by tuple"
     return f"{epochs.tuples:,} tuples" if epochs.tuples else format_duration(epochs.span)
+
+
+def advise(
+    *given: Any,
+    epochs: Epochs | None = None,
+    slacks: Sequence[str] = (),
+    error: float | None = None,
+    for_spark: bool = False,
+    watch: str | None = None,
+    time: str = "ts",
+    time_unit: str = "ms",
+    arrival_time: str | None = None,
+    **named: Any,
+) -> Advice:
+    """Which slack would have lost what, and what each would have cost.
+
+    Streams are what `replay` takes, by name, `sw.advise(text, a=rows, b="b.parquet")`, or one mapping after the text.
+    `slacks` are looked at beside those that suggest themselves. `error` is how far off a window of an aggregate may be.
+    `for_spark` adds the `withWatermark` of Spark's own operators. Streaming DataFrames are watched for a while:
+    `sw.advise(spark, text, a=df, watch="1 minute")`.
+
+    >>> import pyarrow as pa
+    >>> ticks = pa.table({"ts": [1000, 3000, 2000, 9000], "v": [1, 1, 1, 1]})
+    >>> advice = advise("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND]", s=ticks)
+    >>> advice.curve.at(0), advice.curve.least(0.99)
+    (0.75, 1000)
+    """
+    check_unit(time_unit)
+    check_epochs(epochs)
+    query, streams = _told(given, named)
+    asked = AdviceRequest(
+        epochs or Epochs(each_tuple=True), tuple(_micros("slacks", one) for one in slacks), error, for_spark
+    )  # fmt: skip
+    if error is not None and not 0 <= error < 1:
+        raise UsageError(f"error {error:g}: it is a share, at least 0 and below 1")
+    if not (asked.epochs.each_tuple or asked.epochs.tuples or asked.epochs.span):
+        raise UsageError("epochs: say how long they are, as in slackwater.Epochs(tuples=1000)")
+    ranks = None
+    if any(hasattr(one, "sparkSession") for one in streams.values()):
+        from slackwater.runtime.spark.watching import watched
+
+        tables, ranks = watched(streams, None if watch is None else _micros("watch", watch))
+    elif watch is not None:
+        raise UsageError("watch is for streaming DataFrames; tables and files are read as they are")
+    else:
+        tables = as_tables(streams)
+    bound = bind_to_tables(query, tables, time)
+    if bound.explain:
+        raise QueryError("EXPLAIN has no results to lose; leave it out")
+    return advise_over(bound.query, tables, time_unit, asked, arrival_time, ranks)
+
+
+def _told(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The query and its streams; a session in front of them is not needed, and may be there."""
+    rest = given[1:] if given and not isinstance(given[0], str) else given
+    if not rest or not isinstance(rest[0], str) or len(rest) > 2:
+        raise UsageError("say the query and its streams, as in sw.advise('SELECT ...', a=rows)")
+    if len(rest) == 2 and not isinstance(rest[1], Mapping):
+        raise UsageError("streams are given by name, as in sw.advise('SELECT ...', a=rows)")
+    return rest[0], {**(rest[1] if len(rest) == 2 else {}), **named}
+
+
+def _micros(name: str, text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None

@@ -12,13 +12,20 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.advice.answer import TARGETS, Advice, Curve, watermark_lines
-from slackwater.advice.emissions import ENOUGH, EmissionCost, clause, emission_costs
+from slackwater.advice.answer import (
+    ENOUGH,
+    TARGETS,
+    Advice,
+    Curve,
+    EmissionCost,
+    clause,
+    emission_costs,
+    watermark_lines,
+)
 from slackwater.core.quality import default_cap
 from slackwater.core.time import LONGEST, MINUTE, readable
 
 WIDTH = 100
-MOST_HOURS = 24
 
 
 def as_text(advice: Advice) -> str:

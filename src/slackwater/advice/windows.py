@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slackwater.advice.arrivals import ArrivalHistory
-from slackwater.advice.keys import numbered
-from slackwater.advice.least import least_slacks
-from slackwater.advice.tally import HOURS
+from slackwater.advice.arrivals import ArrivalHistory, least_slacks
+from slackwater.advice.tally import HOURS, numbered
 from slackwater.core.batch import Flags, Floats, Words
 from slackwater.core.jit import compiled
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind

@@ -8,35 +8,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from slackwater.cli.options import (
-    Controlled,
-    Count,
-    Epoch,
-    Figure,
-    Json,
-    Out,
-    PageHost,
-    PagePort,
-    PageToken,
-    QueryAndStreams,
-    Quiet,
-    RuntimeName,
-    Seed,
-    Settings,
-    Shown,
-    Stay,
-    Where,
-    in_groups,
-)
+from slackwater.cli.options import QueryAndStreams, Settings, Shown, Where, in_groups
 from slackwater.cli.queries import queries_app
 from slackwater.core.errors import DataError, SlackwaterError, UsageError
+
+if TYPE_CHECKING:
+    from slackwater.cli.prepare import Prepared, PreparedFile
 
 app = typer.Typer(
     name="slackwater",
@@ -66,16 +50,14 @@ def run(
     where: Where,
     settings: Settings,
     shown: Shown,
-    out: Out = None,
-    count: Count = False,
-    json_: Json = False,
-    quiet: Quiet = False,
+    out: Path | None = None,
+    count: bool = False,
+    json_: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Run a query, or a file of queries, over recorded streams."""
-    from slackwater.cli.explain import explain_query
     from slackwater.cli.prepare import PreparedFile, note_left_out, text_of
-    from slackwater.cli.query_file import run_file, runs_as_json, show_runs
-    from slackwater.cli.run import needed, run_query, show
+    from slackwater.cli.run import needed, run_file, run_query, runs_as_json, show, show_runs
 
     runtime = where.chosen()
     prepared = asked.prepared(settings)
@@ -90,7 +72,7 @@ def run(
             raise typer.Exit(DataError.exit_code)
         return
     if prepared.bound.explain:
-        explain_query(prepared, count)
+        _explain(prepared, count)
         return
     note_left_out(prepared)
     name = "query" if text_of(asked.query) == asked.query else Path(asked.query).stem
@@ -106,7 +88,7 @@ def verify(
     asked: QueryAndStreams,
     where: Where,
     settings: Settings,
-    count: Count = False,
+    count: bool = False,
     period: Annotated[
         str | None,
         typer.Option(
@@ -114,13 +96,12 @@ def verify(
         ),
     ] = None,
     interval: Annotated[str, typer.Option("--interval", help="How often recall is measured.")] = "1 second",
-    json_: Json = False,
-    quiet: Quiet = False,
+    json_: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Run a query, or a file of queries, and compare with the truth, computed by DuckDB on the sorted input."""
     from slackwater.cli.prepare import PreparedFile, positive_duration_of
-    from slackwater.cli.query_file import is_sound, show_verdicts, verdicts_as_json, verify_file
-    from slackwater.cli.verify import show, verify_query
+    from slackwater.cli.verify import is_sound, show, show_verdicts, verdicts_as_json, verify_file, verify_query
 
     runtime = where.chosen()
     over = None if period is None else positive_duration_of("period", period)
@@ -155,9 +136,9 @@ def advise(
         float | None,
         typer.Option("--error", help="Aggregates: how far off a window may be \\[default: WITH ERROR, else 0.01]."),
     ] = None,
-    epoch: Epoch = None,
-    figure: Figure = None,
-    json_: Json = False,
+    epoch: str | None = None,
+    figure: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Say which slack loses what: recall or error, latency and state for every slack, from one pass."""
     from slackwater.cli.advise import advise_query, asked_for, draw, show
@@ -172,16 +153,39 @@ def advise(
 
 @app.command()
 @in_groups
-def explain(asked: QueryAndStreams, count: Count = False, json_: Json = False, figure: Figure = None) -> None:
+def explain(asked: QueryAndStreams, count: bool = False, json_: bool = False, figure: Path | None = None) -> None:
     """Print the physical plan of a query, or of a file of queries, from its outputs down to its sources."""
     from slackwater.cli.demo_view import drawable
-    from slackwater.cli.explain import explain_query
 
     drawable(figure)
-    explain_query(asked.prepared(), count, json_, figure)
+    _explain(asked.prepared(), count, json_, figure)
+
+
+def _explain(
+    prepared: Prepared | PreparedFile, count_only: bool, as_data: bool = False, figure: Path | None = None
+) -> None:
+    """Print the plan in the form that the text of the query names, or as data; draw the same graph into a file."""
+    from slackwater.cli.prepare import PreparedFile
+    from slackwater.plan.explain import JSON, as_json, as_tree
+    from slackwater.plan.graph_of_plan import graph_of
+    from slackwater.plan.sharing.graph_of_queries import graph_of_queries
+
+    if isinstance(prepared, PreparedFile):
+        stated = {name: one.bound.quality_stated for name, one in prepared.queries.items()}
+        graph = graph_of_queries(prepared.plans(count_only), stated)
+    else:
+        graph = graph_of(prepared.plan(count_only), prepared.bound.quality_stated)
+        as_data = as_data or prepared.bound.explain == JSON
+    print(as_json(graph) if as_data else as_tree(graph))
+    if figure is not None:
+        # Drawing takes a while to import, and most plans are only printed.
+        from slackwater.figures.plan import draw_plan
+
+        draw_plan(graph, figure)
 
 
 @app.command()
+@in_groups
 def workload(
     name: Annotated[
         str,
@@ -191,31 +195,42 @@ def workload(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
-    seed: Seed = 0,
+    seed: int = 0,
     minutes: Annotated[float | None, typer.Option("--minutes", help="How long \\[default: soccer 23, zoo 12].")] = None,
 ) -> None:
     """Write a seeded workload: one parquet file per stream, and its query."""
-    from slackwater.cli.workload import make, write_workload
+    from slackwater.workloads import WORKLOADS, write
 
-    write_workload(make(name, seed, minutes), out)
+    if name not in WORKLOADS:
+        raise UsageError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}")
+    made = WORKLOADS[name](seed=seed, **({} if minutes is None else {"minutes": minutes}))
+    say_how_to_run(write(made, out), out)
+
+
+def say_how_to_run(files: Sequence[Path], out: Path) -> None:
+    """Print the files of a workload that were written, and the command that runs its query."""
+    streams = " ".join(f"--stream {file.stem}={file}" for file in files if file.suffix == ".parquet")
+    print(f"wrote {', '.join(str(file) for file in files)}")
+    print(f"run it: slackwater run {out / 'query.sql'} {streams} --out DIR")
 
 
 @app.command()
+@in_groups
 def demo(
     seconds: Annotated[
         int | None,
         typer.Option("--seconds", help="How much of the game to play \\[default: 60, with --runtime local 120]."),
     ] = None,
-    seed: Seed = 0,
+    seed: int = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No live table, no slow motion: the summary alone.")] = False,
-    runtime: RuntimeName = "spark",
-    figure: Figure = None,
+    runtime: str = "spark",
+    figure: Path | None = None,
     page: Annotated[
         bool | None, typer.Option("--page/--no-page", help="Serve a live page of the game \\[unless --fast].")
     ] = None,
-    page_port: PagePort = None,
-    control: Controlled = False,
-    stay: Stay = False,
+    page_port: int | None = None,
+    control: bool = False,
+    stay: bool = False,
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
     from slackwater.cli.demo import play
@@ -225,21 +240,23 @@ def demo(
 
 
 @app.command("page")
+@in_groups
 def page_command(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The --out folder of a run with --page, or its progress.jsonl.")
     ],
-    host: PageHost = None,
-    port: PagePort = None,
-    token: PageToken = None,
+    page_host: str | None = None,
+    page_port: int | None = None,
+    page_token: str | None = None,
 ) -> None:
     """Show the page of a run that is over, or was cut off."""
     from slackwater.cli.paging import serve_recorded
 
-    serve_recorded(folder, Shown(True, host, port, token), Console())
+    serve_recorded(folder, Shown(True, page_host, page_port, page_token), Console())
 
 
 @app.command()
+@in_groups
 def reproduce(
     id_: Annotated[str | None, typer.Argument(metavar="ID", help="A figure or table, as in 003-fig7.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
@@ -247,22 +264,31 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the figure and its numbers \\[default: reproduced/ID].")
     ] = None,
-    seed: Seed = 0,
-    json_: Json = False,
+    seed: int = 0,
+    json_: bool = False,
 ) -> None:
     """Run an experiment of the papers, and compare the results with theirs; `make setup` installs the experiments."""
-    from slackwater.cli.reproduce import installed
+    # Published datasets and baselines serve those who work on the repository, and stay out of the wheel. Their package
+    # names its function by an entry point, so that nothing here imports it.
+    from importlib.metadata import entry_points
 
-    installed()(id_, list_, quick, out, seed, json_)
+    for entry in entry_points(group="slackwater.commands", name="reproduce"):
+        entry.load()(id_, list_, quick, out, seed, json_)
+        return
+    raise UsageError(
+        "`slackwater reproduce` needs the experiments in papers/ of the repository, which are not installed here: clone"
+        " the repository and run `make setup` in it"
+    )
 
 
 @app.command()
+@in_groups
 def calibrate(
     out: Annotated[
         Path | None,
         typer.Option("--out", help="File for the costs \\[default: costs.json in the user's cache folder]."),
     ] = None,
-    json_: Json = False,
+    json_: bool = False,
 ) -> None:
     """Measure what operators cost on this machine, in about a minute, and plan with these costs from then on."""
     from slackwater.cli.calibrate import as_json, calibrate_costs, keep, show

@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.cli.paging import say
 from slackwater.plan.placement.calibration import PlanToRun, calibrated, plans_to_run, run_plan
 from slackwater.plan.placement.costs import CONSTANTS, Costs, costs_file, save_costs
 from slackwater.plan.placement.fitting import errors_of
@@ -85,11 +86,11 @@ def show(found: MeasuredCosts, path: Path, console: Console) -> None:
         table.add_row(name, readable(before), readable(now), f"{now / before:.2f}")
     console.print(table)
     low, high = found.usual
-    console.print(
+    say(
         f"{len(found.ratios)} plans were run; of eight in ten the estimate is {low:.2f} to {high:.2f} of what was"
         f" measured\n{costs.measured}; written to {path}",
-        markup=False, soft_wrap=True, highlight=False,
-    )  # fmt: skip
+        console,
+    )
 
 
 def readable(seconds: float) -> str:

@@ -16,11 +16,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from slackwater.cli.demo_race import TUPLE_RELEASE, Contender, LocalContender, race
-from slackwater.cli.demo_spark import micro_batches, spark_contenders, starting_spark
-from slackwater.cli.demo_truth import Truth
+from slackwater.cli.demo_race import (
+    TUPLE_RELEASE,
+    Contender,
+    LocalContender,
+    micro_batches,
+    race,
+    spark_contenders,
+    starting_spark,
+)
 from slackwater.cli.demo_view import (
     Outcome,
+    Truth,
     draw,
     drawable,
     frame,
@@ -32,8 +39,8 @@ from slackwater.cli.demo_view import (
     seconds_of,
 )
 from slackwater.cli.options import NOWHERE, Shown
-from slackwater.cli.paging import paged
-from slackwater.cli.runtimes import DEFAULT_EPOCH, LOCAL, SPARK
+from slackwater.cli.paging import paged, say
+from slackwater.cli.prepare import DEFAULT_EPOCH, LOCAL, SPARK
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Recall
 from slackwater.core.time import MILLISECOND, SECOND, format_duration
@@ -130,7 +137,7 @@ def play(
         free += "even without slack more is found than was asked for" if enough else "slack is for longer delays only"
         _say(f"{free}.", console)
     if figure is not None:
-        console.print(f"\ndrawn into {figure}", soft_wrap=True, highlight=False, markup=False)
+        say(f"\ndrawn into {figure}", console)
     return outcomes
 
 

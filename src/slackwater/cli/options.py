@@ -17,114 +17,61 @@ import typer
 from slackwater.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from slackwater.cli.prepare import Prepared, PreparedFile
-    from slackwater.cli.runtimes import Runtime
+    from slackwater.cli.prepare import Prepared, PreparedFile, Runtime
 
-Query = Annotated[
-    str,
-    typer.Argument(
-        help="A file with the query, or its text. A file may have several: CREATE QUERY name AS SELECT ...; each.",
-        show_default=False,
-    ),
-]
-Streams = Annotated[
-    list[str],
-    typer.Option(
-        "--stream",
-        help="NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
-        " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
-    ),
-]
-Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
-TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
-Epoch = Annotated[
-    str | None,
-    typer.Option(
-        "--epoch",
-        help="1: release tuple by tuple (not on Spark); N: every N tuples; a duration: each time the largest clock has"
-        " advanced by it \\[default: local: 1; spark: 50000].",
-    ),
-]
-Shards = Annotated[
-    int | None, typer.Option("--shards", help="Spark: how many parts the work is cut into \\[default: cores].")
-]
-Master = Annotated[str | None, typer.Option("--master", help="Spark: where it runs \\[default: local\\[*]].")]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option("--checkpoint", help="Spark: folder for state; the same command resumes from it."),
-]
-Trigger = Annotated[
-    str | None,
-    typer.Option("--trigger", help="Spark: available (as fast as it can), or a micro-batch every DURATION."),
-]
-Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
-ArrivalTime = Annotated[
-    str | None,
-    typer.Option(
-        "--arrival-time",
-        help="COLUMN[:UNIT] with the arrival time: for wall latency, idle timeouts and tuples far ahead.",
-    ),
-]
-Functions = Annotated[
-    Path | None,
-    typer.Option("--functions", help="A Python file that registers functions for the query (slackwater.register)."),
-]
-IdleTimeout = Annotated[
-    str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for this long.")
-]
-MaxAhead = Annotated[
-    str | None,
-    typer.Option("--max-ahead", help="A tuple further ahead must be confirmed by later ones \\[default: 10 minutes]."),
-]
-MaxBehind = Annotated[
-    str | None,
-    typer.Option("--max-behind", help="A tuple further behind is late; slack does not follow it \\[default: 1 day]."),
-]
-InitialSlack = Annotated[
-    str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE at the start \\[default: 0].")
-]
-RuntimeName = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-ShowPage = Annotated[bool, typer.Option("--page", help="Serve a live page of the run, and print its address.")]
-PageHost = Annotated[
-    str | None,
-    typer.Option(
-        "--page-host", help="Address of the page; any but this machine's own needs a token \\[default: 127.0.0.1]."
-    ),
-]
-PagePort = Annotated[
-    int | None,
-    typer.Option("--page-port", help="Port of the page; 0 is any that is free \\[default: 8470, if it is free]."),
-]
-PageToken = Annotated[
-    str | None,
-    typer.Option(
-        "--page-token", envvar="SLACKWATER_PAGE_TOKEN", help="Who has no such token sees neither page nor metrics."
-    ),
-]
-Controlled = Annotated[bool, typer.Option("--control", help="Allow the page to change the target.")]
-Stay = Annotated[bool, typer.Option("--stay", help="Serve the page until Ctrl-C, also when the run is over.")]
-Metrics = Annotated[
-    int | None, typer.Option("--metrics", help="Serve metrics for Prometheus on this port of this machine; 0 is any.")
-]
-Log = Annotated[
-    Path | None, typer.Option("--log", help="Append what happens to the query to this file, as JSON lines.")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed makes the same streams.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for results, late and rejected rows and the report.")]
-Figure = Annotated[Path | None, typer.Option("--figure", help="Draw it into FILE.png, FILE.svg or FILE.pdf as well.")]
+HELP = {
+    "stream": "NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
+    " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
+    "time": "The event-time column.",
+    "time_unit": "Unit of integer event times: s, ms, us or ns.",
+    "functions": "A Python file that registers functions for the query (slackwater.register).",
+    "arrival_time": "COLUMN[:UNIT] with the arrival time: for wall latency, idle timeouts and tuples far ahead.",
+    "idle_timeout": "Stop waiting for a stream that is silent for this long.",
+    "max_ahead": "A tuple further ahead must be confirmed by later ones \\[default: 10 minutes].",
+    "max_behind": "A tuple further behind is late; slack does not follow it \\[default: 1 day].",
+    "initial_slack": "Slack of WITH COMPLETE at the start \\[default: 0].",
+    "runtime": "Where to run it: local or spark.",
+    "epoch": "1: release tuple by tuple (not on Spark); N: every N tuples; a duration: each time the largest clock has"
+    " advanced by it \\[default: local: 1; spark: 50000].",
+    "shards": "Spark: how many parts the work is cut into \\[default: cores].",
+    "master": "Spark: where it runs \\[default: local\\[*]].",
+    "checkpoint": "Spark: folder for state; the same command resumes from it.",
+    "trigger": "Spark: available (as fast as it can), or a micro-batch every DURATION.",
+    "page": "Serve a live page of the run, and print its address.",
+    "page_host": "Address of the page; any but this machine's own needs a token \\[default: 127.0.0.1].",
+    "page_port": "Port of the page; 0 is any that is free \\[default: 8470, if it is free].",
+    "page_token": "Who has no such token sees neither page nor metrics.",
+    "control": "Allow the page to change the target.",
+    "stay": "Serve the page until Ctrl-C, also when the run is over.",
+    "metrics": "Serve metrics for Prometheus on this port of this machine; 0 is any.",
+    "log": "Append what happens to the query to this file, as JSON lines.",
+    "out": "Folder for results, late and rejected rows and the report.",
+    "count": "Count the results per second instead of making rows.",
+    "json_": "Print everything as JSON.",
+    "quiet": "No progress bar.",
+    "figure": "Draw it into FILE.png, FILE.svg or FILE.pdf as well.",
+    "seed": "The same seed makes the same streams.",
+}
+"""What options do, by the names of parameters; `time_unit` is the option --time-unit, and `json_` --json."""
+MORE: dict[str, dict[str, Any]] = {"page_token": {"envvar": "SLACKWATER_PAGE_TOKEN"}, "seed": {"min": 0}}
+"""What else typer is told of some of them."""
 
 
 @dataclass(frozen=True)
 class QueryAndStreams:
     """A query, or a file of queries, and the streams it reads."""
 
-    query: Query
-    stream: Streams
-    time: Time = "ts"
-    time_unit: TimeUnit = "ms"
-    functions: Functions = None
+    query: Annotated[
+        str,
+        typer.Argument(
+            help="A file with the query, or its text. A file may have several: CREATE QUERY name AS SELECT ...; each.",
+            show_default=False,
+        ),
+    ]
+    stream: list[str]
+    time: str = "ts"
+    time_unit: str = "ms"
+    functions: Path | None = None
 
     def prepared(self, settings: Settings | None = None) -> Prepared | PreparedFile:
         """The query, or all queries of a file, bound to their streams."""
@@ -141,11 +88,11 @@ class QueryAndStreams:
 class Settings:
     """Options of the query that a command line gives, and the column of arrival times."""
 
-    arrival_time: ArrivalTime = None
-    idle_timeout: IdleTimeout = None
-    max_ahead: MaxAhead = None
-    max_behind: MaxBehind = None
-    initial_slack: InitialSlack = None
+    arrival_time: str | None = None
+    idle_timeout: str | None = None
+    max_ahead: str | None = None
+    max_behind: str | None = None
+    initial_slack: str | None = None
 
     def overrides(self) -> dict[str, str | None]:
         """The options of the query by name."""
@@ -156,16 +103,16 @@ class Settings:
 class Where:
     """On which runtime a query is run, and how."""
 
-    runtime: RuntimeName = "local"
-    epoch: Epoch = None
-    shards: Shards = None
-    master: Master = None
-    checkpoint: Checkpoint = None
-    trigger: Trigger = None
+    runtime: str = "local"
+    epoch: str | None = None
+    shards: int | None = None
+    master: str | None = None
+    checkpoint: Path | None = None
+    trigger: str | None = None
 
     def chosen(self) -> Runtime:
         """The runtime that is asked for; what does not go with it is refused."""
-        from slackwater.cli.runtimes import runtime_of
+        from slackwater.cli.prepare import runtime_of
 
         return runtime_of(self.runtime, self.epoch, self.shards, self.master, self.checkpoint, self.trigger)
 
@@ -174,14 +121,14 @@ class Where:
 class Shown:
     """What shows the run while it goes on: a page, metrics, a log."""
 
-    page: ShowPage = False
-    page_host: PageHost = None
-    page_port: PagePort = None
-    page_token: PageToken = None
-    control: Controlled = False
-    stay: Stay = False
-    metrics: Metrics = None
-    log: Log = None
+    page: bool = False
+    page_host: str | None = None
+    page_port: int | None = None
+    page_token: str | None = None
+    control: bool = False
+    stay: bool = False
+    metrics: int | None = None
+    log: Path | None = None
 
     def __post_init__(self) -> None:
         of_the_page = {
@@ -198,11 +145,20 @@ class Shown:
 NOWHERE = Shown()
 
 
+def stated(name: str, type: Any) -> Any:
+    """A parameter as typer takes it: as its annotation says, else as the option of its name."""
+    if hasattr(type, "__metadata__"):
+        return type
+    return Annotated[
+        type, typer.Option(f"--{name.strip('_').replace('_', '-')}", help=HELP[name], **MORE.get(name, {}))
+    ]
+
+
 def in_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are groups are, for typer, all of their fields.
+    """A command whose parameters are, for typer, options by their names; those that are groups are all of their fields.
 
     >>> @in_groups
-    ... def shown(where: Where, count: Count = False) -> None:
+    ... def shown(where: Where, count: bool = False) -> None:
     ...     print(where.runtime, count)
     >>> list(inspect.signature(shown).parameters)[:2], shown(runtime="spark", count=True)
     spark True
@@ -212,14 +168,17 @@ def in_groups(command: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     flat: list[inspect.Parameter] = []
     for one in inspect.signature(command).parameters.values():
-        if not is_dataclass(types[one.name]):
-            flat.append(one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        group = groups[one.name] = types[one.name]
-        of_fields = get_type_hints(group, include_extras=True)
-        own = inspect.signature(group).parameters
-        flat += [own[each.name].replace(annotation=of_fields[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
-                 for each in fields(group)]  # fmt: skip
+        own, own_types = [one], types
+        if is_dataclass(types[one.name]):
+            group = groups[one.name] = types[one.name]
+            own, own_types = (
+                list(inspect.signature(group).parameters.values()),
+                get_type_hints(group, include_extras=True),
+            )
+        flat += [
+            each.replace(annotation=stated(each.name, own_types[each.name]), kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in own
+        ]
 
     def grouped(**given: Any) -> None:
         made = {

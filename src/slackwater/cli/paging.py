@@ -34,22 +34,18 @@ class Paged:
 
     @property
     def is_there(self) -> bool:
-        """Whether the run is shown anywhere."""
         return bool(self._readers)
 
     def watch(self, name: str, run: RecordedRun, quality_stated: bool = True) -> None:
-        """Show a run under this name."""
         for reader in self._readers:
             reader.expect(name, plan=graph_of(run.plan, quality_stated).as_json(), set_target=run.set_target)
             self._watchers[name] = run.watch(name, reader.publish)
 
     @property
     def names(self) -> list[str]:
-        """The queries that are watched."""
         return list(self._watchers)
 
     def end(self, failures: Mapping[str, str | None] | None = None) -> None:
-        """All queries have ended."""
         for name, watcher in self._watchers.items():
             watcher.end((failures or {}).get(name))
 
@@ -61,12 +57,12 @@ def paged(asked: Shown, folder: Path) -> Iterator[Paged]:
     with ExitStack() as stack:
         readers: list[Reader] = []
         if asked.log is not None:
-            from slackwater.observe.event_log import EventLog, event_writer
+            from slackwater.observe.events import EventLog, event_writer
 
             readers.append(EventLog(event_writer(asked.log)))
         if asked.metrics is not None:
-            from slackwater.observe.latest import LatestProgress
-            from slackwater.runtime.operating.metrics_server import MetricsServer
+            from slackwater.observe.metrics import LatestProgress
+            from slackwater.runtime.watch import MetricsServer
 
             served = stack.enter_context(MetricsServer(LatestProgress(), asked.metrics, token=asked.page_token))
             readers.append(served.latest)

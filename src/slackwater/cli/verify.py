@@ -1,8 +1,11 @@
-"""`slackwater verify`: run a query, and have an independent engine say what it should have answered."""
+"""`slackwater verify`: run a query, or a file of them, and have an independent engine say what each should have
+answered."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,15 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.cli.measure import own_measure
-from slackwater.cli.prepare import Prepared
-from slackwater.cli.runtimes import Runtime
-from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
+from slackwater.cli.paging import say
+from slackwater.cli.prepare import Prepared, PreparedFile, Runtime
+from slackwater.cli.run import QueriesOfFile, table_of
+from slackwater.cli.terminal import (
+    interruptible,
+    progress,
+    warn_at_first,
+    warn_at_last,
+)
 from slackwater.core.batch import ROW, TS
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
@@ -21,6 +29,7 @@ from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND, format_duration, readable
 from slackwater.language.bound import BoundQuery
 from slackwater.observe.report import Report, utc_text
+from slackwater.observe.report_view import own_measure
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay, replay
 from slackwater.verify import Changed, JudgedInput, Verdict, check_rates_judged, judge
@@ -259,3 +268,96 @@ def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:
     console.print(table)
     if count > most:
         console.print(f"({len(picked)} of {count:,} shown; --json has all)")
+
+
+def verify_file(
+    prepared: PreparedFile, runtime: Runtime, count_only: bool, arrival_time: str | None,
+    period: int | None, interval: int, quiet: bool,
+) -> dict[str, Verified | str]:  # fmt: skip
+    """Run all queries and judge each; a query that failed has its reason in place of a verdict."""
+    prepared.file.of_each(lambda query: check_rates_judged(prepared.queries[query.name].bound.query))
+    plans = prepared.plans(count_only, identities=True)
+    judges = _Judges(prepared, count_only, arrival_time, period, interval)
+    QueriesOfFile(prepared, plans, runtime, arrival_time, quiet).run(judges)
+    return judges.judged
+
+
+@dataclass
+class _Judges:
+    """Keeps the results of each query until it is at its end, and judges it then."""
+
+    prepared: PreparedFile
+    count_only: bool
+    arrival_time: str | None
+    period: int | None
+    interval: int
+    judged: dict[str, Verified | str] = field(default_factory=dict)
+    _rows: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, name: str, table: pa.Table) -> None:
+        self._rows[name].append(table)
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        if run.interrupted:
+            raise KeyboardInterrupt
+        rows = self._rows.pop(name, [])
+        if failure is not None:
+            self.judged[name] = failure
+            return
+        one = self.prepared.queries[name]
+        arrivals = replay(run.plan, one.sources, one.time_unit, self.arrival_time, one.ranks)
+        self.judged[name] = judge_run(one.bound.query, run, arrivals, rows, self.count_only, self.period, self.interval)
+
+
+def is_sound(judged: Verified | str) -> bool:
+    """Whether a query did what it should."""
+    return not isinstance(judged, str) and judged.verdict.sound
+
+
+def show_verdicts(judged: Mapping[str, Verified | str], console: Console) -> None:
+    """A line for every query with its verdict, and what went wrong."""
+    verdicts = [one.verdict for one in judged.values() if not isinstance(one, str)]
+    corrected = ["corrected"] * any(one.changed is not None for one in verdicts)
+    table = table_of("query", "verdict", "results", "missing", "spurious", "recall", *corrected, "target met")
+    for name, one in judged.items():
+        if isinstance(one, str):
+            table.add_row(name, "failed")
+            continue
+        verdict = one.verdict
+        unexplained = f" ({verdict.missing_unexplained:,} unexplained)" if verdict.missing_unexplained else ""
+        met = "-" if one.target is None else f"Φ({one.target:g}) = {verdict.fulfilment(one.target):.4f}"
+        table.add_row(
+            name,
+            "sound" if verdict.sound else "wrong",
+            f"{verdict.results:,}",
+            f"{verdict.missing:,}{unexplained}",
+            f"{verdict.spurious:,}",
+            f"{verdict.recall_overall:.4f}",
+            *(_corrected(verdict) for _ in corrected),
+            met if verdict.measurements else "not measured",
+        )
+    console.print(table)
+    for name, one in judged.items():
+        if isinstance(one, str):
+            say(f"query {name} failed: {one}", console)
+        elif one.verdict.changed is not None:
+            for fault in one.verdict.changed.faults:
+                say(f"query {name} broke the rules of changes: {fault}", console)
+
+
+def _corrected(verdict: Verdict) -> str:
+    """What the answer after corrections comes to."""
+    after = None if verdict.changed is None else verdict.changed.corrected
+    if after is None:
+        return "-"
+    wrong = f" ({after.missing_unexplained + after.spurious:,} wrong)" if not after.sound else ""
+    right = after.recall_overall if after.measure == "recall" else after.fulfilment(0)
+    return f"{1.0 if right is None else right:.4f}{wrong}"
+
+
+def verdicts_as_json(judged: Mapping[str, Verified | str]) -> dict[str, Any]:
+    """What `verify --json` prints of a file."""
+    queries = {
+        name: {"sound": False, "error": one} if isinstance(one, str) else one.as_json() for name, one in judged.items()
+    }
+    return {"sound": all(map(is_sound, judged.values())), "queries": queries}

@@ -109,7 +109,6 @@ class Foretelling:
         self._said = False
 
     def news(self, target: Quality, outlook: Outlook | None) -> str | None:
-        """What is to be said now."""
         if outlook is None or outlook.unreachable == self._said:
             return None
         self._said = outlook.unreachable

@@ -3,17 +3,19 @@
 Invariant: names and units keep its conventions: base units, `_total` for what only grows, a share is a `_ratio` from 0
 to 1. There is one registry for each `LatestProgress`, none of the process. What is not known is left out, and never 0.
 The number of time series is bounded by queries, streams and reasons; partitions, of which there may be any number, are
-only counted.
+only counted. A query that has ended stays, with its last numbers. What is counted since the progress before (delays) is
+added up here, so that nothing is lost between two scrapes. Any thread may write and any may read.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -22,8 +24,63 @@ from prometheus_client.registry import Collector
 
 from slackwater.core.time import SECOND
 from slackwater.observe.delays import BUCKETS, EDGES
-from slackwater.observe.latest import LatestProgress, QueryStatus
-from slackwater.observe.value import QueryProgress, StreamProgress
+from slackwater.observe.value import Latency, QueryProgress, StreamProgress
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """One query at a scrape."""
+
+    query: str
+    running: bool = True
+    progress: QueryProgress | None = None
+    """With the delays of all that has arrived since it is followed; None before it has reported anything."""
+    latency: Latency | None = None
+    """Of the latest progress in which something was emitted."""
+
+
+class LatestProgress:
+    """Takes progress, and gives the status of queries.
+
+    >>> latest = LatestProgress()
+    >>> latest.expect("pairs")
+    >>> latest.statuses()
+    [QueryStatus(query='pairs', running=True, progress=None, latency=None)]
+    """
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, QueryStatus] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, query: str, **_: Any) -> None:
+        """A query runs, and has reported nothing yet."""
+        with self._lock:
+            self._statuses.setdefault(query, QueryStatus(query))
+
+    def publish(self, progress: QueryProgress) -> None:
+        with self._lock:
+            before = self._statuses.get(progress.query, QueryStatus(progress.query))
+            self._statuses[progress.query] = QueryStatus(
+                progress.query,
+                running=not progress.ended and progress.failure is None,
+                progress=progress if before.progress is None else progress.after(before.progress),
+                latency=progress.latency or before.latency,
+            )
+
+    def ended(self, query: str, failure: str | None = None) -> None:
+        """A query runs no more, without having reported it itself."""
+        with self._lock:
+            before = self._statuses.get(query, QueryStatus(query))
+            progress = before.progress
+            if progress is not None and failure is not None:
+                progress = replace(progress, failure=failure)
+            self._statuses[query] = replace(before, running=False, progress=progress)
+
+    def statuses(self) -> list[QueryStatus]:
+        """All queries that have ever reported, in the order of their names."""
+        with self._lock:
+            return [self._statuses[name] for name in sorted(self._statuses)]
+
 
 GAUGE, COUNTER = "gauge", "counter"
 Look: TypeAlias = Callable[[], None]
@@ -259,11 +316,9 @@ class ProgressCollector(Collector):
     """What a scrape finds: the numbers of the latest progress."""
 
     def __init__(self, latest: LatestProgress, look: Look | None = None) -> None:
-        """`look` is called before every scrape."""
         self._latest, self._look = latest, look
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of all queries."""
         build = GaugeMetricFamily(BUILD, "Always 1; the label says the version.", labels=["version"])
         build.add_metric([_version()], 1)
         yield build

@@ -1,32 +1,124 @@
-"""The report of a run: what went in, what came out, what was waited for.
+"""The report of a run: what went in, what came out, what was waited for; and what a run is measured by while it goes
+on.
 
-Invariant: tuples = in_time + late + filtered + rejected + held, where held is 0 once the input has ended.
+Invariant: tuples = in_time + late + filtered + rejected + held, where held is 0 once the input has ended. Nothing is
+polled; a report covers exactly what was noted, whichever runtime did so. Where windows are large, four tuples come for
+every one that is looked at, so to know how much memory they take costs a run little. The last look is before the end of
+the input, which emits everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.emitting import ONCE, Emit
+from slackwater.core.emitting import Emit
 from slackwater.core.measured import MeasuredQuality
-from slackwater.core.options import Options
-from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.memory import Memory, Resident
+from slackwater.core.outlook import Outlook
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.state import Emission, Observation
 from slackwater.core.time import BEFORE_ALL, MILLISECOND
 from slackwater.core.values import as_json, of_json
 from slackwater.core.wrong_clocks import WrongClock, wrong_clocks
 from slackwater.observe.distribution import Distribution, in_runs
-from slackwater.observe.foreseen import as_reported
-from slackwater.observe.memory_use import MemoryUse
-from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, Waiting, advice, mostly_for_a_stream
+from slackwater.observe.foreseen import Foretelling, as_reported
+from slackwater.observe.waiting import FAR_MORE, Causes, Slowest, SlowestUse, Waiting, advice, mostly_for_a_stream
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import decode_column
+
+FEW = 4096
+"""So many tuples are measured whenever there is an occasion; of more,"""
+SELDOM = 4
+"""so many tuples must have come for each that is measured."""
+
+
+class MemoryUse:
+    """Samples of memory: the average, weighted by the event time between one and the next, and the largest.
+
+    >>> from slackwater.core.memory import Resident
+    >>> use = MemoryUse()
+    >>> use.begin(0)
+    >>> use.note(Memory(Resident(4, 4, 32)), clock=10, arrivals=100)
+    >>> use.note(Memory(Resident(8, 8, 64)), clock=40, arrivals=200)
+    >>> use.as_json(None)["average"]["query"]["events"], use.as_json(None)["peak"]["query"]["bytes"]
+    (7, 64)
+    """
+
+    def __init__(self) -> None:
+        self._since = BEFORE_ALL
+        self._weight = self._samples = 0
+        self._last = Memory()
+        self._numbers: dict[tuple[str, str], _Numbers] = {}
+        self._looked_at = 0
+
+    def begin(self, clock: int) -> None:
+        """The first tuple has this event time; later calls do nothing."""
+        if self._since == BEFORE_ALL:
+            self._since = clock
+
+    def due(self, arrivals: int) -> bool:
+        """Whether so many have come, in all, that it is worth looking again."""
+        tuples = self._last.query.tuples
+        return tuples <= FEW or arrivals - self._looked_at >= SELDOM * tuples
+
+    def note(self, memory: Memory, clock: int, arrivals: int) -> None:
+        """What was in the windows when the largest clock was here and so many tuples had come."""
+        self.begin(clock)
+        weight = max(0, clock - self._since)
+        self._since = max(self._since, clock)
+        for owner, one in _by_owner(memory):
+            known = self._numbers.setdefault(owner, _Numbers())
+            known.note(one, weight)
+        self._weight += weight
+        self._samples += 1
+        self._last, self._looked_at = memory, arrivals
+
+    def as_json(self, now: Memory | None) -> dict[str, Any]:
+        """What is there now, the average and the largest of each number by itself, and how often it was measured."""
+        average = self._as_memory(lambda one: one.average(self._weight)) if self._weight else self._last
+        reported = {"now": now or Memory(), "average": average, "peak": self._as_memory(lambda one: one.peak)}
+        return {"samples": self._samples, **{name: as_json(one) for name, one in reported.items()}}
+
+    def _as_memory(self, what: Callable[[_Numbers], Resident]) -> Memory:
+        groups: dict[str, dict[str, Resident]] = {"": {}, "streams": {}, "nodes": {}, "windows": {}}
+        for (group, name), one in self._numbers.items():
+            groups[group][name] = what(one)
+        return Memory(groups.pop("").get("", Resident()), **groups)
+
+
+class _Numbers:
+    """The numbers of one owner over time; what was not there counts as nothing."""
+
+    def __init__(self) -> None:
+        self.peak = Resident()
+        self._tuples = self._events = self._bytes = 0
+
+    def note(self, one: Resident, weight: int) -> None:
+        self._tuples += weight * one.tuples
+        self._events += weight * one.events
+        self._bytes += weight * one.bytes
+        peak = self.peak
+        if one.tuples > peak.tuples or one.events > peak.events or one.bytes > peak.bytes:
+            self.peak = Resident(max(one.tuples, peak.tuples), max(one.events, peak.events), max(one.bytes, peak.bytes))
+
+    def average(self, weight: int) -> Resident:
+        return Resident(round(self._tuples / weight), round(self._events / weight), round(self._bytes / weight))
+
+
+def _by_owner(memory: Memory) -> list[tuple[tuple[str, str], Resident]]:
+    """Everything with a number of its own: the query, and its streams, nodes and windows."""
+    named = [
+        ((group, name), one)
+        for group, owners in (("streams", memory.streams), ("nodes", memory.nodes), ("windows", memory.windows))
+        for name, one in owners.items()
+    ]
+    return [(("", ""), memory.query), *named]
 
 
 class SlackUse:
@@ -156,29 +248,38 @@ def _ms(micros: float | None) -> float | None:
 class Report:
     """What `report.json` holds."""
 
-    quality: str
+    plan: PhysicalPlan
+    """With the target in force."""
+    of: RunStatistics
     controller: str
     runtime: str
     observation: Observation
     unreadable: dict[str, int]
     """Rows rejected before they could move a clock, by reason."""
-    slack: SlackUse
-    latency: LatencyUse
     seconds: float
-    interrupted: bool
-    aliases: tuple[str, ...]
-    memory: MemoryUse = field(default_factory=MemoryUse)
+    in_epochs: bool
+    """Whether several tuples are emitted at once."""
+    interrupted: bool = False
     shards: int | None = None
     """Into how many parts the work was cut, where a runtime cuts it."""
-    slowest: SlowestUse = field(default_factory=SlowestUse)
-    target: Quality | None = None
-    options: Options = field(default_factory=Options)
     wrong_clocks: tuple[WrongClock, ...] = ()
     """Parts of streams whose clocks are wrong."""
-    in_epochs: bool = True
-    """Whether several tuples are emitted at once."""
-    emit: Emit = ONCE
-    """When results leave."""
+
+    @property
+    def quality(self) -> str:
+        return str(self.plan.quality)
+
+    @property
+    def emit(self) -> Emit:
+        return self.plan.emit
+
+    @property
+    def _aliases(self) -> list[str]:
+        return [one.stream.alias for one in self.plan.inputs]
+
+    @property
+    def _slowest(self) -> Slowest | None:
+        return self.of.slowest.reported(self._aliases)
 
     @property
     def tuples(self) -> int:
@@ -189,13 +290,12 @@ class Report:
         return self.observation.ahead + sum(self.unreadable.values())
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
         seen = self.observation
         reasons = dict(self.unreadable)
         if seen.ahead:
             reasons["ahead"] = seen.ahead
-        idle = {alias: times for alias, times in zip(self.aliases, seen.idle, strict=False) if times}
-        slowest = self.slowest.reported(self.aliases)
+        idle = {alias: times for alias, times in zip(self._aliases, seen.idle, strict=False) if times}
+        latency, slowest = self.of.latency, self._slowest
         return {
             "tuples": self.tuples,
             "in_time": seen.in_time,
@@ -207,13 +307,13 @@ class Report:
             "results": seen.results,
             "emit": str(self.emit),
             **({} if self.emit.amends is None else {"amended": seen.amended, "amends": self.emit.amends}),
-            "slack_ms": self.slack.as_ms(),
-            "latency_ms": self.latency.as_ms(),
-            "latency_by_cause_ms": self.latency.causes_as_ms(),
-            "slowest_stream": None if (slowest := self.slowest.reported(self.aliases)) is None else slowest.as_json(),
-            "emitted_at_end": self.latency.causes.so_far.at_end,
+            "slack_ms": self.of.slack.as_ms(),
+            "latency_ms": latency.as_ms(),
+            "latency_by_cause_ms": latency.causes_as_ms(),
+            "slowest_stream": None if slowest is None else slowest.as_json(),
+            "emitted_at_end": latency.causes.so_far.at_end,
             "waiting_advice": self.waiting_advice(),
-            "wall_latency_ms": self.latency.wall_as_ms(),
+            "wall_latency_ms": latency.wall_as_ms(),
             "response_ms": self._response(),
             "ordering": None if seen.ordering is None else seen.ordering.as_json(),
             **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
@@ -226,9 +326,9 @@ class Report:
             "epochs": seen.epochs,
             "quality": self.quality,
             "measured_quality": None if seen.quality is None else _measured(seen.quality),
-            "outlook": as_reported(self.target, seen.outlook),
+            "outlook": as_reported(self.plan.quality, seen.outlook),
             "controller": self.controller,
-            "memory": self.memory.as_json(seen.memory),
+            "memory": self.of.memory.as_json(seen.memory),
             "idle_timeouts": idle,
             "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
             "interrupted": self.interrupted,
@@ -237,17 +337,17 @@ class Report:
     @property
     def mostly_late(self) -> bool:
         """Whether more is late than any controller would let be, so that something is wrong with the clocks."""
-        return isinstance(self.target, Recall | RelativeError) and 4 * self.observation.late > self.tuples
+        return isinstance(self.plan.quality, Recall | RelativeError) and 4 * self.observation.late > self.tuples
 
     def waiting_advice(self) -> str | None:
         """What helps where results wait mostly for one stream; None where they do not, or for no stream at all."""
         if self.emit.on_arrival:
             return None
-        causes, average = self.latency.causes.so_far, self.latency.causes.average()
-        slowest = self.slowest.reported(self.aliases)
+        causes, average = self.of.latency.causes.so_far, self.of.latency.causes.average()
+        slowest = self._slowest
         # A query that runs has the clock on the wall; a recording has a column for it.
         recorded = self.runtime == "local" and self.observation.waited is None
-        helps = advice(slowest, self.options, self.in_epochs, arrival_times=not recorded)
+        helps = advice(slowest, self.plan.options, self.in_epochs, arrival_times=not recorded)
         if average is not None and mostly_for_a_stream(average):
             return helps
         held_back = causes.stuck > FAR_MORE * self.observation.slack
@@ -282,3 +382,32 @@ def name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int)
     arrow = next((schema[name].arrow for name, _, row in one.columns if row == one.partition_slot), pa.string())
     value = decode_column(np.array([word]), one.partition_kind, arrow, codebook).to_pylist()[0]
     return value if value is None or isinstance(value, int | str) else str(value)
+
+
+class RunStatistics:
+    """The measures of one run of a plan, which begins with this slack."""
+
+    def __init__(self, plan: PhysicalPlan, slack: int) -> None:
+        self._plan = plan
+        self.slack, self.latency = SlackUse(slack), LatencyUse()
+        self.memory, self.slowest = MemoryUse(), SlowestUse()
+        self._foretelling = Foretelling()
+
+    def retarget(self, plan: PhysicalPlan) -> None:
+        self._plan = plan
+
+    def begin(self, ts: int) -> None:
+        self.slack.begin(ts)
+        self.memory.begin(ts)
+
+    def note_clocks(self, slack_changes: Sequence[tuple[int, int]], clocks: Sequence[int]) -> None:
+        self.slack.note(slack_changes, max(clocks))
+        self.slowest.note(clocks)
+
+    def note_memory(self, memory: Callable[[], Memory], clock: int, arrivals: int) -> None:
+        if self.memory.due(arrivals):
+            self.memory.note(memory(), clock, arrivals)
+
+    def news(self, outlook: Outlook | None) -> str | None:
+        """What is to be said of the target, given whether it can be met as it looks now."""
+        return self._foretelling.news(self._plan.quality, outlook)

@@ -112,11 +112,9 @@ class Causes:
         self.so_far += Waiting(at_end=results, stuck=max(0, force.lag - force.slack))
 
     def average(self) -> dict[str, float] | None:
-        """Microseconds of waiting by cause, on average; None where nothing was emitted before the end."""
         return self.so_far.average()
 
     def add(self, reported: Waiting) -> None:
-        """Add what another process has reported."""
         self.so_far += reported
 
 
@@ -151,7 +149,6 @@ class SlowestUse:
         self._silent: set[int] = set()
 
     def note(self, clocks: Sequence[int]) -> None:
-        """Where the clocks stand now."""
         largest = max(clocks, default=BEFORE_ALL)
         if largest == BEFORE_ALL:
             return

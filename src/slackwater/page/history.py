@@ -1,7 +1,10 @@
-"""The history of a run as a file of JSON lines, which can be looked at when the run is over.
+"""The history of queries: remembered, never more than so many values of each; and as a file of JSON lines, which can be
+looked at when the run is over.
 
-A line is a query with its plan, or the progress of one. The file is appended to; when it has grown to twice what is
-remembered it is written anew, thinned, beside itself and put in its place.
+Of what is remembered the newest are all there. When there are too many, every second one of the older half goes, and
+the next one takes over its arrivals: so the delays of all arrivals are always there, and after n values the oldest part
+is as coarse as n asks for. A line of the file is a query with its plan, or the progress of one. The file is appended
+to; when it has grown to twice what is remembered it is written anew, thinned, beside itself and put in its place.
 
 Invariant: its size is bounded however long the run is. A file that was cut off, or has a line that is none, gives every
 line that is whole.
@@ -10,13 +13,14 @@ line that is whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from slackwater.core.errors import DataError
 from slackwater.core.files import write_whole
+from slackwater.core.memory import Memory
 from slackwater.observe.value import QueryProgress
 
 NAME = "progress.jsonl"
@@ -46,11 +50,9 @@ class HistoryFile:
         self._lines = 0
 
     def add_query(self, name: str, plan: Mapping[str, Any] | None) -> None:
-        """A query, before its progress."""
         self._write(_query_line(name, plan))
 
     def add(self, progress: QueryProgress) -> None:
-        """The next progress of a query."""
         self._write(_progress_line(progress))
 
     def is_full(self, remembered: int) -> bool:
@@ -72,7 +74,6 @@ class HistoryFile:
         self._lines += 1
 
     def close(self) -> None:
-        """Nothing more comes."""
         self._file.close()
 
 
@@ -111,3 +112,53 @@ def _take(found: RecordedHistory, line: Mapping[str, Any], path: Path) -> None:
         found.queries[str(line["query"])] = line["plan"]
     else:
         raise DataError(f"{path}: another version of slackwater wrote this history; run the query again with --page")
+
+
+MOST = 600
+
+
+def without_present(progress: QueryProgress) -> QueryProgress:
+    """Without what is shown of the latest progress alone."""
+    streams = {name: replace(one, samples=(), parts={}) for name, one in progress.streams.items()}
+    known = progress.observed.memory
+    observed = replace(progress.observed, memory=None if known is None else Memory(known.query))
+    return replace(progress, trade_off=None, streams=streams, wrong_clocks=(), observed=observed, shards=())
+
+
+class Thinned:
+    """A bounded history of one query.
+
+    >>> from slackwater.observe.value import nothing_observed
+    >>> seen = Thinned(most=4)
+    >>> for batch in range(1, 7):
+    ...     seen.add(QueryProgress(observed=nothing_observed(1), batch=batch, delays={"s": [(0, 1)]}))
+    >>> [(one.batch, one.delays["s"][0][1]) for one in seen]
+    [(3, 3), (4, 1), (5, 1), (6, 1)]
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = max(4, most)
+        self._all: list[QueryProgress] = []
+
+    def add(self, progress: QueryProgress) -> None:
+        if len(self._all) >= self._most:
+            self._thin()
+        if self._all:
+            self._all[-1] = without_present(self._all[-1])
+        self._all.append(progress)
+
+    def _thin(self) -> None:
+        # An even number, so that none is without its partner.
+        half = self._most // 4 * 2
+        older, newer = self._all[:half], self._all[half:]
+        self._all = [second.after(first) for first, second in zip(older[::2], older[1::2], strict=True)] + newer
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[QueryProgress]:
+        return iter(self._all)
+
+    @property
+    def latest(self) -> QueryProgress | None:
+        return self._all[-1] if self._all else None

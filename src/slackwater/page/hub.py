@@ -14,11 +14,10 @@ from typing import Any
 from slackwater.core.errors import UsageError
 from slackwater.core.time import MILLISECOND
 from slackwater.observe.delays import EDGES
-from slackwater.observe.latest import LatestProgress
+from slackwater.observe.metrics import LatestProgress
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import plain
-from slackwater.page.history import HistoryFile, RecordedHistory
-from slackwater.page.thinning import MOST, Thinned
+from slackwater.page.history import MOST, HistoryFile, RecordedHistory, Thinned
 
 RECENT = 64
 """So much progress is retained as it was published, for pages that are open; one that is further behind begins anew."""
@@ -78,7 +77,6 @@ class Hub:
                 self._history.add_query(query, plan)
 
     def publish(self, progress: QueryProgress) -> None:
-        """The next progress of a query."""
         text = _shown(progress)
         self.latest_progress.publish(progress)
         with self._lock:
@@ -93,7 +91,6 @@ class Hub:
 
     @property
     def version(self) -> int:
-        """Changes when a query has come."""
         return self._generation
 
     def hello(self, control: bool) -> dict[str, Any]:
@@ -126,7 +123,6 @@ class Hub:
 
     @property
     def latest(self) -> dict[str, QueryProgress]:
-        """The newest progress of every query."""
         with self._lock:
             found = {name: seen.latest for name, seen in self._seen.items()}
         return {name: progress for name, progress in found.items() if progress is not None}
@@ -136,7 +132,6 @@ class Hub:
         self.latest_progress.ended(query, failure)
 
     def set_target(self, name: str, target: str) -> None:
-        """Ask for another quality of a query."""
         if name not in self._targets:
             raise UsageError(f"there is no query {name}; there are {', '.join(self._targets) or 'none'}")
         set_target = self._targets[name]
@@ -145,7 +140,6 @@ class Hub:
         set_target(target)
 
     def close(self) -> None:
-        """Nothing more comes."""
         with self._lock:
             if self._history is not None:
                 self._history.close()

@@ -142,6 +142,5 @@ class Page(Served):
         super().__init__("page", page_routes(hub, control), host, (PORT, 0) if port is None else (port,), token)
 
     def stop(self) -> None:
-        """Serve it no longer."""
         super().stop()
         self.hub.close()

@@ -14,9 +14,8 @@ import pyarrow as pa
 from slackwater.language.query_file import is_query_file, queries_by_name, read_query_file
 from slackwater.plan.explain import TEXT, explain_queries
 from slackwater.plan.explain import explain as rendered
-from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.binding import bind_to_tables, plan_over
 from slackwater.sources.lookups import Lookup, refuse_lookups, with_lookups
-from slackwater.sources.planned import plan_over
 from slackwater.sources.tabular import as_table, check_unit
 
 

@@ -1,20 +1,22 @@
 """Following queries: whatever runs, in this process or on Spark, its progress reaches every reader that asks for it.
 
 A query in this process hands its progress over while it works. One on Spark is polled a few times a second for what
-Spark reports of it anyway.
+Spark reports of it anyway. `slackwater.log_events` has a log follow queries.
 
 Invariant: a reader can never end a query. What it raises is a warning, once, and it is not called again.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import IO, Any, Protocol, Self
 
 from slackwater.core.errors import UsageError
+from slackwater.observe.events import QUIET, EventLog, event_writer
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan
@@ -119,7 +121,7 @@ def source_of(query: Any) -> Source:
     if offered is not None:
         return offered()
     if hasattr(query, "recentProgress"):
-        from slackwater.runtime.spark.progress.reading import polled
+        from slackwater.runtime.spark.progress import polled
 
         return polled(query)
     raise UsageError(
@@ -233,3 +235,21 @@ def harmless(publish: Publish) -> Publish:
             warnings.warn(f"query {progress.query} is not followed any more: {error!r}", stacklevel=2)
 
     return tried
+
+
+def log_events(
+    query: Any,
+    to: str | os.PathLike[str] | IO[str] | None = None,
+    *,
+    quiet: float = QUIET,
+    name: str | None = None,
+) -> EventLog:
+    """Log what happens to a running query, or to several as {'name': query}: JSON, one object a line.
+
+    `to` is a path, which is appended to, or a text stream; without it the logger `slackwater` of `logging` is used. An
+    event is logged once. A condition that comes and goes, such as a missed target, is logged at most every `quiet`
+    seconds.
+    """
+    log = EventLog(event_writer(to), quiet)
+    follow(query, log, name)
+    return log

@@ -22,13 +22,12 @@ from slackwater.core.rates import Resize
 from slackwater.core.state import Observation
 from slackwater.core.wrong_clocks import WrongClock
 from slackwater.disorder.controllers import SlackController
-from slackwater.observe.report import Report, named_wrong_clocks
-from slackwater.observe.run_statistics import RunStatistics
+from slackwater.observe.report import Report, RunStatistics, named_wrong_clocks
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.partitioning import rates_at_first
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
-from slackwater.runtime.watching import Publish, Watchable, Watcher
+from slackwater.runtime.watching import Watchable
 from slackwater.sources.replay import Replay
 
 Tick = Callable[[], None]
@@ -59,7 +58,6 @@ class RecordedRun(Watchable):
         self._statistics = RunStatistics(plan, controller.slack)
         self._news: list[str] = []
         self._done = 0
-        self._watcher: Watcher | None = None
         self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
         """All that has come into force in windows that follow rates, each with the number of its join."""
 
@@ -73,14 +71,6 @@ class RecordedRun(Watchable):
 
         `tick` is called every now and then, between two steps of the run, in the caller's thread.
         """
-
-    def watch(self, name: str, publish: Publish) -> Watcher:
-        """Publish the progress of this run while it goes on, under the name of its query; who asks for it ends it."""
-        if self._watcher is None:
-            self._watcher = Watcher(name, self, publish)
-        else:
-            self._watcher.also(name, publish)
-        return self._watcher
 
     def set_target(self, target: Quality | str) -> None:
         """Ask for another quality from the next step on."""
@@ -110,7 +100,6 @@ class RecordedRun(Watchable):
 
     @property
     def done(self) -> int:
-        """Arrivals taken in."""
         return self._done
 
     @property
@@ -123,7 +112,6 @@ class RecordedRun(Watchable):
         """Clocks, slack and counts as they are now."""
 
     def _note_outlook(self, outlook: Outlook | None) -> None:
-        """Whether the target can be met, as it looks now."""
         news = self._statistics.news(outlook)
         if news is not None:
             self._news.append(news)
@@ -139,7 +127,9 @@ class RecordedRun(Watchable):
 
     def report(self) -> Report:
         """What the run amounts to so far."""
-        return self._statistics.report(
+        return Report(
+            self.plan,
+            self._statistics,
             controller=self._controller.describe(),
             runtime=self.runtime,
             observation=self.observe(),

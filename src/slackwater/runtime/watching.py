@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from slackwater.observe.delays import Buckets, DelayTally
 from slackwater.observe.report import name_of_part, named_wrong_clocks
 from slackwater.observe.value import MOST_PARTITIONS, MOST_SAMPLES, QueryProgress, Sample, StreamProgress
 from slackwater.observe.waiting import Waiting
@@ -58,6 +59,32 @@ def _named(part: Any) -> str:
 
 class Watchable(ABC):
     """A run that can be looked at between two steps."""
+
+    _watcher: Watcher | None = None
+    _delays: DelayTally | None = None
+    """Counted from when it is first watched."""
+
+    def watch(self, name: str, publish: Publish, every: float = EVERY) -> Watcher:
+        """Publish its progress while it goes on, under the name of its query; who asks for it ends it."""
+        if self._watcher is None:
+            self._delays = self._tally()
+            self._watcher = Watcher(name, self, publish, every)
+        else:
+            self._watcher.also(name, publish, every)
+        return self._watcher
+
+    def _tally(self) -> DelayTally | None:
+        """What counts delays; None where they are known otherwise."""
+        return None
+
+    def _delays_taken(self) -> Buckets:
+        """The delays since the last call."""
+        return {} if self._delays is None else self._delays.take()
+
+    def _looked_at(self) -> None:
+        """A step is done."""
+        if self._watcher is not None:
+            self._watcher.look()
 
     @abstractmethod
     def progress(self) -> QueryProgress:

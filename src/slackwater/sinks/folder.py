@@ -44,7 +44,6 @@ class PartWriter:
         self._waiting, self._rows = [], 0
 
     def close(self) -> None:
-        """Write what waits."""
         if self._waiting:
             self._flush()
 
@@ -87,7 +86,6 @@ class OutputFolder:
         self.results = PartWriter(path / "results")
 
     def side_output(self, what: str, stream: str, table: pa.Table) -> None:
-        """Late or rejected rows of one stream."""
         writer = PartWriter(self.path / what / folder_name(stream))
         writer.write(table)
         writer.close()

@@ -38,7 +38,6 @@ class RowMaker:
         self._maps = dict(zip(computed, maps, strict=True))
 
     def table(self, emission: Emission) -> pa.Table:
-        """The results of an emission as rows."""
         # Event times stand in where every item of SELECT is a constant, which reads no column.
         computed = np.stack(emission.columns or (emission.ts,)) if self._maps else None
         arrays = [self._column(column, emission, computed) for column in self._plan.outputs]

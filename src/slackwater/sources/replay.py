@@ -37,7 +37,6 @@ class Arrivals:
         return len(self.stream)
 
     def some(self, which: slice | Flags) -> Arrivals:
-        """Some of them."""
         arrived = None if self.arrival_time is None else self.arrival_time[which]
         return Arrivals(self.stream[which], self.row[which], arrived, self.notes)
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 from slackwater.core.errors import DataError, UsageError
 from slackwater.core.schema import Kind, kind_of
 from slackwater.sources.encode import TIME_UNITS
-from slackwater.sources.files import StreamFile
-from slackwater.sources.reading import plain, read_path
+from slackwater.sources.files import StreamFile, plain, read_path
 
 TAKEN = "a pyarrow Table, a pandas or polars DataFrame, a list of dicts, or the path of a file or a folder"
 

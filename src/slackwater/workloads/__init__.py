@@ -10,8 +10,7 @@ from functools import partial
 
 from slackwater.workloads import disorder
 from slackwater.workloads.soccer import positions
-from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
-from slackwater.workloads.workload import EPOCH_MS, Workload, write
+from slackwater.workloads.workload import EPOCH_MS, DisorderStatistics, Workload, disorder_statistics, write
 
 WORKLOADS: dict[str, Callable[..., Workload]] = {
     "soccer": positions,

@@ -18,8 +18,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.operators.query_set.kernel import FAILED, PAUSED
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
-from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.query_sets import QuerySetKernel
+from slackwater.runtime.kernels import QuerySetKernel, kernel_for
 from slackwater.sources.replay import replay
 from slackwater.sources.shared_reading import SharedReading
 from tests.runtime.test_query_sets import QUERIES, planned, streams

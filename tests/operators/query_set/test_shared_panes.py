@@ -17,7 +17,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.operators.query_set.kernel import FAILED, PAUSED, RUNNING
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
-from slackwater.runtime.query_sets import QuerySetKernel
+from slackwater.runtime.kernels import QuerySetKernel
 from tests.effort import tried
 from tests.operators.query_set.test_kernel import Host, alone, counts
 from tests.runtime.test_query_sets import planned, streams

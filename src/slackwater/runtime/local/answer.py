@@ -15,9 +15,8 @@ from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sinks.folder import plain_text
-from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.binding import bind_to_tables, left_out, plan_over
 from slackwater.sources.lookups import with_lookups
-from slackwater.sources.planned import plan_over
 from slackwater.sources.replay import replay as arrivals_of
 from slackwater.sources.tabular import as_tables, check_unit
 

@@ -24,8 +24,8 @@ from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL, SECOND
 from slackwater.language.bound import BoundQuery, goes_by_arrival
 from slackwater.observe.delays import DelayTally
+from slackwater.observe.report import Report, RunStatistics
 from slackwater.observe.report_view import report_html
-from slackwater.observe.run_statistics import RunStatistics
 from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -34,11 +34,9 @@ from slackwater.runtime.driver import Driver
 from slackwater.runtime.follow import Source
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.request.fresh import Fresh, lines_of
-from slackwater.runtime.request.handle import Clock, Handle
-from slackwater.runtime.request.patience import Patience
-from slackwater.runtime.request.recent import Chunk
-from slackwater.runtime.request.step import joined
+from slackwater.runtime.request.handle import Clock, Handle, Patience
+from slackwater.runtime.request.reduction import Chunk
+from slackwater.runtime.request.step import Fresh, joined, lines_of
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectedRows, RejectionCounts, counts_by_reason
 from slackwater.runtime.watching import EVERY, Publish, Watchable, Watcher, progress_of
@@ -147,23 +145,19 @@ class LiveQuery(Handle[Emission], Watchable):
         )
         self._each_tuple = epochs.each_tuple
         self._latest = 0
-        self._delays: DelayTally | None = None
-        """Counted from when it is first watched."""
-        self._watcher: Watcher | None = None
         self._answer: Answer | None = None
 
     def watch(self, name: str, publish: Publish, every: float = EVERY) -> Watcher:
         """Publish the progress of this query, under this name, while rows are pushed; see `slackwater.watch`,
         `metrics` and `live_view`."""
         with self._changed:
-            if self._watcher is None:
-                self._delays = DelayTally([one.stream.alias for one in self._plan.inputs], self._plan.options.max_ahead)
-                self._watcher = Watcher(name, self, publish, every)
-            else:
-                self._watcher.also(name, publish, every)
+            watcher = super().watch(name, publish, every)
             if self._closed:
-                self._watcher.end()
-            return self._watcher
+                watcher.end()
+            return watcher
+
+    def _tally(self) -> DelayTally:
+        return DelayTally([one.stream.alias for one in self._plan.inputs], self._plan.options.max_ahead)
 
     def progress(self) -> QueryProgress:
         """How it is doing, as a page and metrics show it; delays are those since the last call."""
@@ -175,7 +169,7 @@ class LiveQuery(Handle[Emission], Watchable):
                 seconds=self._driver.seconds,
                 waiting=self._statistics.latency.causes.so_far,
                 rejected=self._unreadable.by_reason() | ahead,
-                delays={} if self._delays is None else self._delays.take(),
+                delays=self._delays_taken(),
             )
 
     def samples(self, most: int) -> list[tuple[str, str, Any]]:
@@ -185,7 +179,6 @@ class LiveQuery(Handle[Emission], Watchable):
         return [(row["stream"], row["reason"], row["row"]) for row in rows]
 
     def _source(self) -> Source:
-        """How it is followed."""
         return Source({"query": self._plan}, watch=self.watch)
 
     def push(self, stream: str, rows: Any) -> None:
@@ -220,8 +213,7 @@ class LiveQuery(Handle[Emission], Watchable):
                 self._tell()
             self._foretell()
             self._weigh()
-            if self._watcher is not None:
-                self._watcher.look()
+            self._looked_at()
             if self._codebook.due:
                 self._codebook.sweep(words_held(self._kernel, self._fresh, self._side_output.pieces))
 
@@ -315,8 +307,7 @@ class LiveQuery(Handle[Emission], Watchable):
         if self._by_wall_clock:
             self._latest = max(self._latest, self._now())
             self._take_over(self._driver.on_processing_time(self._latest))
-            if self._watcher is not None:
-                self._watcher.look()
+            self._looked_at()
 
     def _table(self, rows: list[Emission]) -> pa.Table:
         return joined([self._maker.table(emission) for emission in rows])
@@ -330,7 +321,9 @@ class LiveQuery(Handle[Emission], Watchable):
     def report(self) -> dict[str, Any]:
         """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
         with self._changed:
-            reported = self._statistics.report(
+            reported = Report(
+                self._plan,
+                self._statistics,
                 controller=self._kernel.release.controller.describe(),
                 runtime="live",
                 observation=self._kernel.observe(),

@@ -36,10 +36,10 @@ from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
 from slackwater.runtime.driver import Clock
+from slackwater.runtime.kernels import QuerySetKernel
 from slackwater.runtime.local.run import BATCH, LARGE
-from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.recorded import RecordedRun, Tick, begin_of, no_tick
-from slackwater.runtime.watching import Publish, Watcher, progress_of
+from slackwater.runtime.watching import progress_of
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.encode import AHEAD
 from slackwater.sources.replay import Replay, check_arrival_times
@@ -61,7 +61,6 @@ class QueryOfSet(RecordedRun):
         self._maker = None if plan.count_only else RowMaker(plan, owner.reading.codebook)
         self._seconds_counted = SecondCounts()
         self._given = False
-        self._delays: DelayTally | None = None
         for position, one in enumerate(plan.inputs):
             columns = frozenset(column for column, _, _ in one.columns)
             reasons = owner.reading.ingested[one.stream.source].reasons_for(columns)
@@ -78,7 +77,6 @@ class QueryOfSet(RecordedRun):
         raise UsageError("queries of a set give their tables together: LocalQueries.tables()")
 
     def begin(self, ts: int) -> None:
-        """The first arrival has this event time."""
         self._statistics.begin(ts)
 
     def emitted(self, emission: Emission) -> pa.Table | None:
@@ -96,7 +94,6 @@ class QueryOfSet(RecordedRun):
         return self._maker.table(emission)
 
     def advanced(self, arrivals: int) -> None:
-        """An epoch has been drained."""
         for batch in self._owner.kernel.take_ahead(self.name):
             self.side_outputs.add_rejected(batch, AHEAD)
         kernel = self._kernel
@@ -105,8 +102,7 @@ class QueryOfSet(RecordedRun):
         self.resizes += kernel.take_resizes()
         self._note_outlook(kernel.outlook())
         self._statistics.note_memory(kernel.memory, max(kernel.release.clocks), self._done)
-        if self._watcher is not None:
-            self._watcher.look()
+        self._looked_at()
 
     def last_table(self) -> pa.Table | None:
         """The last table: the counts, or an empty one where there were no results."""
@@ -119,9 +115,8 @@ class QueryOfSet(RecordedRun):
         self.plan, self._controller = plan, self._kernel.release.controller
         self._statistics.retarget(plan)
 
-    def watch(self, name: str, publish: Publish) -> Watcher:
-        self._delays = DelayTally(self._owner.sources_of(self.name), self.plan.options.max_ahead)
-        return super().watch(name, publish)
+    def _tally(self) -> DelayTally:
+        return DelayTally(self._owner.sources_of(self.name), self.plan.options.max_ahead)
 
     def note_delays(self, batch: Batch) -> None:
         """Count the delays of arrivals of its domain, where the query is watched."""
@@ -131,12 +126,11 @@ class QueryOfSet(RecordedRun):
     def known(self) -> QueryProgress:
         """With delays by the names that the query has for its streams."""
         last = progress_of(self.plan, self._kernel, self.replay.codebook)
-        found = {} if self._delays is None else self._delays.take()
+        found = self._delays_taken()
         streams = [one.stream for one in self.plan.inputs]
         return replace(last, delays={one.alias: found[one.source] for one in streams if one.source in found})
 
     def set_target(self, target: Quality | str) -> None:
-        """Ask for another quality, from the next arrivals on; may be called by another thread."""
         from slackwater.runtime.targets import settable
 
         self._owner.set_target(self.name, settable(self.plan, target))
@@ -213,7 +207,6 @@ class LocalQueries:
                 yield name, last
 
     def interrupt(self) -> None:
-        """Stop after the step at hand."""
         self.interrupted = True
         for run in self.runs.values():
             run.interrupt()
@@ -280,7 +273,6 @@ class LocalQueries:
         return [known.get(source, BEFORE_ALL) for source in self.sources_of(name)]
 
     def _check(self, name: str, plan: PhysicalPlan) -> None:
-        """Refuse what this run cannot give."""
         try:
             check_arrival_times(plan, self._moments_known)
             if not self.epochs.each_tuple:
@@ -289,7 +281,6 @@ class LocalQueries:
             raise UsageError(f"query {name}: {error}") from None
 
     def set_target(self, name: str, quality: Quality) -> None:
-        """Ask for another quality, from the next arrivals on."""
         self.kernel.query(name)
         self._changes.append(lambda: self._set_target(name, quality))
 

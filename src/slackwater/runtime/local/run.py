@@ -23,7 +23,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.recorded import RecordedRun, Tick, begin_of, no_tick
-from slackwater.runtime.watching import Publish, Watcher, progress_of
+from slackwater.runtime.watching import progress_of
 from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import Replay
 
@@ -51,7 +51,6 @@ class LocalRun(RecordedRun):
         self._driver = Driver(
             self._kernel, side_output=self.side_outputs, on_emission=self._emitted, on_epoch=self._advanced, clock=clock
         )
-        self._delays: DelayTally | None = None
         self._asked: list[Quality] = []
         self._saved: dict[tuple[str, str], StateUpdate] = {}
         self.epochs = epochs
@@ -107,13 +106,10 @@ class LocalRun(RecordedRun):
         self._statistics.note_clocks(release.slack_log(), release.clocks)
         self.resizes += self._kernel.take_resizes()
 
-    def watch(self, name: str, publish: Publish) -> Watcher:
-        aliases = [one.stream.alias for one in self.plan.inputs]
-        self._delays = DelayTally(aliases, self.plan.options.max_ahead)
-        return super().watch(name, publish)
+    def _tally(self) -> DelayTally:
+        return DelayTally([one.stream.alias for one in self.plan.inputs], self.plan.options.max_ahead)
 
     def set_target(self, target: Quality | str) -> None:
-        """Ask for another quality from the next batch on; may be called by another thread."""
         # It knows the language, which a run does not need.
         from slackwater.runtime.targets import settable
 
@@ -131,15 +127,13 @@ class LocalRun(RecordedRun):
         self._statistics.retarget(self.plan)
 
     def known(self) -> QueryProgress:
-        delays = {} if self._delays is None else self._delays.take()
-        return replace(progress_of(self.plan, self._kernel, self.replay.codebook), delays=delays)
+        return replace(progress_of(self.plan, self._kernel, self.replay.codebook), delays=self._delays_taken())
 
     def _look(self) -> None:
         """Note whether the target can be met, and what is in the windows; this is no work of the query."""
         self._note_outlook(self._kernel.outlook())
         self._statistics.note_memory(self._kernel.memory, max(self._kernel.release.clocks), self._done)
-        if self._watcher is not None:
-            self._watcher.look()
+        self._looked_at()
 
     @property
     def seconds(self) -> float:

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
-from slackwater.runtime.side_outputs.rows import rejected_input_table
+from slackwater.runtime.side_outputs.collectors import RecordedSideOutput, rejected_input_table
 from slackwater.sources.encode import GOOD, REASONS, Reasons
 from slackwater.sources.replay import Replay
 
@@ -38,14 +37,12 @@ class RejectionCounts:
         self.by_stream: dict[str, dict[str, int]] = {stream: {} for stream in streams}
 
     def add(self, stream: str, counts: Mapping[str, int]) -> None:
-        """So many more rows of a stream."""
         mine = self.by_stream[stream]
         for reason, count in counts.items():
             if count:
                 mine[reason] = mine.get(reason, 0) + count
 
     def by_reason(self) -> dict[str, int]:
-        """Those of all streams together."""
         together: dict[str, int] = {}
         for reason, count in (one for counts in self.by_stream.values() for one in counts.items()):
             together[reason] = together.get(reason, 0) + count

@@ -25,8 +25,9 @@ from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark.folders import KINDS, WRITTEN, Folder, folder_of
 from slackwater.runtime.spark.members import ALONE, Member
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.progress.warner import Warner
-from slackwater.runtime.spark.sinks import Called, Given, Writer, writer_of
+from slackwater.runtime.spark.outputs import Writer
+from slackwater.runtime.spark.progress import Warner
+from slackwater.runtime.spark.sinks import Called, Given, writer_of
 from slackwater.runtime.spark.state.host import Output
 from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.versions import in_thread
@@ -49,7 +50,6 @@ class Answer:
         """Of folders that shards write themselves, by the kind of rows: files that are not yet published."""
 
     def note(self, kind: str, note: str) -> None:
-        """Take a line that a shard has emitted."""
         if kind == METRICS:
             self.shards.append(QueryProgress.of_json(json.loads(note)))
         elif kind == WRITTEN:
@@ -71,7 +71,6 @@ class MicroBatch:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Which outputs have rows."""
         return frozenset(self.answer.kinds)
 
     @cached_property

@@ -81,12 +81,10 @@ class Message:
         return cls(**_known_fields(verified(text, file)))
 
     def as_json(self) -> str:
-        """As one line."""
         return signed({name: value for name, value in asdict(self).items() if value is not None and value is not False})
 
     @property
     def key(self) -> str | None:
-        """The key of the query it is about."""
         return None if self.query is None or self.generation is None else key_of(self.query, self.generation)
 
 
@@ -112,7 +110,6 @@ class Known:
     stated: bool
     paused: bool = False
     failure: str | None = None
-    failed_at: int | None = None
     sinks: Mapping[str, str] | None = None
     target: str | None = None
     """What was set last while it ran."""
@@ -123,7 +120,6 @@ class Known:
 
     @property
     def key(self) -> str:
-        """See `Member.key`."""
         return key_of(self.name, self.generation)
 
     def target_now(self, stated: str) -> str:
@@ -169,7 +165,7 @@ def in_force(messages: Iterable[Message]) -> dict[str, Known]:
         elif one.kind == TARGET:
             known[one.query] = replace(before, target=one.target, target_of=one.text)
         elif one.kind == FAIL:
-            known[one.query] = replace(before, failure=one.reason, failed_at=one.batch)
+            known[one.query] = replace(before, failure=one.reason)
     return known
 
 
@@ -248,17 +244,14 @@ class ControlLog:
 
     @property
     def run(self) -> str:
-        """The name of the checkpoint."""
         return self.beginning.run or ""
 
     @property
     def ending(self) -> bool:
-        """Whether the end of the input was said."""
         return any(one.kind == END for one in self.messages)
 
     @property
     def queries(self) -> dict[str, Known]:
-        """The queries that there are now."""
         return in_force(self.messages)
 
     def check_kind(self, alone: bool) -> None:
@@ -287,7 +280,6 @@ class ControlLog:
         ]
 
     def say(self, *messages: Message) -> None:
-        """Add messages, all of them at once."""
         numbered = self.numbered(messages)
         lines = [one.as_json() for one in numbered]
         if self._store is not None:
@@ -297,14 +289,6 @@ class ControlLog:
             frame = self._spark.createDataFrame([(line,) for line in lines], "value string")
             frame.coalesce(1).write.mode("append").text(self.folder)
         self.messages += numbered
-
-    def say_end(self) -> None:
-        """Send that the input has ended."""
-        self.say(Message(END))
-
-    def say_done(self) -> None:
-        """Send that everything which was held is emitted."""
-        self.say(Message(DONE))
 
     def stream(self, tasks: int) -> DataFrame:
         """The messages as lines of the packed stream, one a task."""

@@ -15,7 +15,7 @@ from numba.core import registry
 from pyspark.daemon import manager
 
 import slackwater.runtime.spark.exchange.packing
-import slackwater.runtime.spark.state.stage  # noqa: F401
+import slackwater.runtime.spark.state.host  # noqa: F401
 
 _target: Any = registry.cpu_target
 

@@ -18,20 +18,24 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.runtime.spark.control import ControlLog, for_every_task
-from slackwater.runtime.spark.exchange.packing import NOW, PACKED, FoldersRead, Reads, packer_of, packing_rows
-from slackwater.runtime.spark.exchange.partials import aggregate_of
+from slackwater.runtime.spark.exchange.packing import (
+    NOW,
+    PACKED,
+    FoldersRead,
+    Reads,
+    packer_of,
+    packing_rows,
+    registered,
+)
+from slackwater.runtime.spark.exchange.writer import aggregate_of
 from slackwater.runtime.spark.folders import Folder
-from slackwater.runtime.spark.functions import registered
-from slackwater.runtime.spark.groups import groups_of
-from slackwater.runtime.spark.members import KeyGroups, Member, columns_read
-from slackwater.runtime.spark.output_schema import METRICS, result_schema
+from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, groups_of
+from slackwater.runtime.spark.output_schema import EMITTED, METRICS, NOTE, ResultRows, result_schema
 from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
-from slackwater.runtime.spark.progress.reading import observed_name
-from slackwater.runtime.spark.state.emitters import EMITTED, NOTE, ResultRows
+from slackwater.runtime.spark.progress import observed_name
 from slackwater.runtime.spark.state.fragments import stages_of
-from slackwater.runtime.spark.state.host import Hosted, Output
+from slackwater.runtime.spark.state.host import Hosted, Output, staged
 from slackwater.runtime.spark.state.root import StateRoot
-from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 from slackwater.runtime.spark.versions import map_in_arrow
 
@@ -67,7 +71,6 @@ class Program:
 
     @property
     def spark(self) -> SparkSession:
-        """The session of its DataFrames."""
         return next(iter(self.frames.values())).sparkSession
 
     def emitted(self) -> DataFrame:

@@ -30,11 +30,12 @@ from pyspark.sql import SparkSession
 
 from slackwater.core.errors import SlackwaterError, UsageError, writing
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED
 from slackwater.runtime.spark.locations import location_of
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
-from slackwater.runtime.spark.sinks import BATCH, Sink, Writer
-from slackwater.runtime.spark.state.layouts import ONE_TASK, Share
+from slackwater.runtime.spark.outputs import Writer
+from slackwater.runtime.spark.sinks import BATCH, Sink
+from slackwater.runtime.spark.state.root import ONE_TASK, Share
 from slackwater.runtime.spark.store import At, Location, Store, store_at
 
 WRITTEN = "written"
@@ -148,7 +149,6 @@ class TaskFiles:
         self._files: dict[Any, FolderFile] = {}
 
     def add(self, output: Any, folder: Folder, rows: pa.Table) -> None:
-        """Write rows of an output."""
         if output not in self._files:
             self._files[output] = FolderFile(folder, self._number, self._share)
         self._files[output].add(rows)

@@ -27,17 +27,15 @@ from slackwater.observe.foreseen import as_reported
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.request.fresh import Fresh
-from slackwater.runtime.request.handle import Clock, Handle
-from slackwater.runtime.request.patience import Patience
-from slackwater.runtime.request.recent import Chunk, readable
-from slackwater.runtime.request.step import joined
+from slackwater.runtime.request.handle import Clock, Handle, Patience
+from slackwater.runtime.request.reduction import Chunk, readable
+from slackwater.runtime.request.step import Fresh, joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.spark.exchange.packing import TAPPED
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.output_schema import result_schema
 from slackwater.runtime.spark.queries import Queries
-from slackwater.runtime.spark.replay.epoch_log import sorted_out
+from slackwater.runtime.spark.replay.run import sorted_out
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.started import begun
 from slackwater.runtime.spark.versions import as_table

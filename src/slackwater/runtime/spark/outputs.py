@@ -1,88 +1,43 @@
-"""One query, several outputs: results, late rows, rejected rows and progress of the same micro-batches."""
+"""What writes the rows of an output: a folder, a format of Spark, a topic, a table that is kept up to date, a function.
+
+Invariant: a micro-batch that runs again is written as if it had run once, as far as its sink can promise that.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from slackwater.core.errors import UsageError
-from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.spark.batches import ForEach, ForEachSet, MicroBatch
-from slackwater.runtime.spark.members import ALONE
-from slackwater.runtime.spark.queries import Queries
-from slackwater.runtime.spark.running import RunningQuery
-from slackwater.runtime.spark.sinks import Given
-from slackwater.runtime.spark.started import AVAILABLE, begun
+from pyspark.sql import DataFrame, SparkSession
 
 
-class Outputs:
-    """A query that is not started yet, with all its outputs; `give="outputs"` makes one."""
+class Writer:
+    """Writes the rows of one output of one query."""
 
-    def __init__(self, query: Queries) -> None:
-        self._query = query
+    takes_changes: ClassVar[bool] = False
+    """Whether rows may correct earlier ones; what only appends would show both."""
+    only_rows: ClassVar[bool] = True
+    """Whether a micro-batch without rows need not be written, unless it may have been written before."""
 
     @property
-    def plan(self) -> PhysicalPlan:
-        """What the query does."""
-        return self._query.plans[ALONE]
+    def folder(self) -> str | None:
+        """The folder that it writes to; None where it writes elsewhere."""
+        return None
 
-    @property
-    def is_streaming(self) -> bool:
-        """False for batch input, which is complete and is answered at once by `all`."""
-        return self._query.is_streaming
+    def with_key(self, declared: tuple[str, ...] | None) -> Self:
+        """It for a query whose plan declares this key of its change rows, or none; what appends has no use for it."""
+        return self
 
-    def foreach_batch(self, function: ForEach) -> DataStreamWriter:
-        """A writer that calls a function with every `MicroBatch`; set its options, trigger and checkpoint, and start
-        it."""
-        return self._query.foreach_batch(lambda batch: function(batch[ALONE]), stacklevel=2)
+    def check(self, columns: Sequence[str], what: str) -> None:
+        """Refuse what cannot be written here, before anything starts."""
 
-    def all(self) -> MicroBatch:
-        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
-        return self._query.all(stacklevel=2)[ALONE]
+    def of_run(self, run: str, what: str) -> Self:
+        """It as one query has it, whose micro-batches are told by this name from those of another checkpoint."""
+        return self
 
-    def start(
-        self,
-        *,
-        results: Given | None = None,
-        late: Given | None = None,
-        rejected: Given | None = None,
-        foreach: ForEach | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        trigger: str | None = None,
-        flush: bool = False,
-        name: str | None = None,
-        key_groups: int | None = None,
-    ) -> RunningQuery:
-        """Start the query with a sink for every output that is wanted.
+    def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
+        """Refuse rows of another checkpoint, where their numbers or versions would begin again."""
 
-        A sink is the path of a folder (parquet, every row once), `slackwater.kafka_sink(...)`, or a function of a
-        DataFrame and the number of the micro-batch; `foreach` is given each `MicroBatch` whole. `trigger` is a duration
-        such as "10 seconds", or "available": all that is there now, and then the query ends; with `flush` everything
-        that is held is emitted at that end, and the checkpoint is done with.
-
-        State is kept in `key_groups`, 16 of them if nothing is said (4 with a target, since each learns from its own
-        tuples, and in a join without a key, since each has copies). A checkpoint keeps their number; a start from it
-        may have any number of shards up to that.
-        """
-        if not self.is_streaming:
-            raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
-        given = {"results": results, "late": late, "rejected": rejected}
-        wanted = {what: one for what, one in given.items() if one is not None}
-        if not wanted and foreach is None:
-            raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
-        started = begun(
-            self._query,
-            checkpoint,
-            sinks={ALONE: wanted} if wanted else None,
-            foreach=None if foreach is None else _of_one(foreach),
-            trigger=trigger,
-            flush=flush,
-            name=name,
-            key_groups=key_groups,
-        )
-        return RunningQuery(started, flush, trigger == AVAILABLE)
-
-
-def _of_one(foreach: ForEach) -> ForEachSet:
-    return lambda batch: foreach(batch[ALONE])
+    def write(self, frame: DataFrame, number: int) -> None:
+        """Write the rows of one micro-batch."""
+        raise NotImplementedError

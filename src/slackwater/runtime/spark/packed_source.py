@@ -2,12 +2,15 @@
 
 To Spark's own file source a row is a row: it is made by the JVM, and crosses to Python to be packed. Here a task reads
 a file with Arrow and gives blocks, so a tuple crosses to the JVM inside of a block and nowhere else. All folders that a
-query reads form one source, with one offset: the number of the *cut*, a list of files for every stream.
+query reads form one source, with one offset: the number of the *cut*, a list of files for every stream. The watermarks
+of queries after a cut are in small files of the checkpoint, for the tasks that read the next one.
 
 This file costs little to import: Spark starts a process of Python for every source only to ask where it stands.
 
 Invariant: a cut is written to a log of the checkpoint before Spark hears of it, and is never made again. So a
 micro-batch has the same files however often it is planned, killed or run; nothing depends on when that happens.
+Watermarks are hints, and results do not depend on them. The files of two cuts are kept, so that a cut that is read
+again is told the same as the first time.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.serializers import CloudPickleSerializer
 
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, known_before
+from slackwater.core.time import BEFORE_ALL
 from slackwater.runtime.spark.store import At, Location, damaged, signed, store_at, verified
 from slackwater.runtime.spark.versions import (
     HAS_READ_LIMITS,
@@ -42,6 +45,50 @@ if TYPE_CHECKING:
 
     from slackwater.runtime.spark.exchange.files import Folder
     from slackwater.runtime.spark.exchange.packing import Reads
+
+HINTS = "hints"
+"""The folder of these files, beside the state of shards."""
+
+
+class Before(NamedTuple):
+    """What is known when a cut is read: how many cuts came before it, and the watermark that the shards of some queries
+    have after them, by the keys of these."""
+
+    cuts: int
+    watermarks: Mapping[str, int | None]
+    """None: shards want tuples, whatever their event times are."""
+
+    def watermark(self, keys: Iterable[str]) -> int | None:
+        """The lowest of these queries; where nothing is known, nothing has been late."""
+        found = [self.watermarks.get(key, BEFORE_ALL) for key in keys]
+        return None if None in found else min((one for one in found if one is not None), default=BEFORE_ALL)
+
+
+NOTHING_KNOWN = Before(0, {})
+
+
+def note_watermark(folder: At, key: str, cuts: int, watermark: int | None) -> None:
+    """What will be known of a query when the next cut is read."""
+    store_at(folder, HINTS).write(_file(key, cuts), signed({"cuts": cuts, "watermark": watermark}).encode())
+
+
+def known_before(folder: At, cuts: int, keys: Iterable[str]) -> Before:
+    """What is known of queries after so many cuts; a file that is not there, or cannot be read, tells nothing."""
+    known: dict[str, int | None] = {}
+    store = store_at(folder, HINTS)
+    for key in keys:
+        try:
+            found = verified(store.read(_file(key, cuts)) or b"", key)
+            if found["cuts"] == cuts:
+                known[key] = found["watermark"]
+        except (SlackwaterError, KeyError):
+            continue
+    return Before(cuts, known)
+
+
+def _file(key: str, cuts: int) -> str:
+    return f"{key}.{cuts % 2}.json"
+
 
 NAME = "slackwater"
 ONLY = "a stream of format slackwater is read by queries that sw.start or sw.queries starts, not over Spark Connect"

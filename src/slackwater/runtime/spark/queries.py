@@ -1,4 +1,5 @@
-"""Queries over the same streams that are not started yet, one alone among them.
+"""Queries over the same streams that are not started yet, one alone among them; with `give="outputs"`, one with several
+outputs of the same micro-batches.
 
 Invariant: every query gives what it would give alone over the same micro-batches.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -15,7 +16,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.batches import (
+    ForEach,
     ForEachSet,
+    MicroBatch,
     SetBatch,
     Sinks,
     answered,
@@ -25,22 +28,23 @@ from slackwater.runtime.spark.batches import (
     warn_of,
 )
 from slackwater.runtime.spark.emitted import Program, name_of
-from slackwater.runtime.spark.groups import Terms
 from slackwater.runtime.spark.locations import state_root
 from slackwater.runtime.spark.members import (
     ALONE,
     KeyGroups,
     Member,
+    Terms,
     Texts,
     member,
     named,
     named_texts,
     planned_members,
 )
-from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.progress import Warner
 from slackwater.runtime.spark.query import is_streaming
-from slackwater.runtime.spark.running import RunningQueries
+from slackwater.runtime.spark.running import RunningQueries, RunningQuery
 from slackwater.runtime.spark.session import check_session, default_shards
+from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.spark.started import AVAILABLE, begun, cut_of
 from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.sources.lookups import refuse_lookups
@@ -82,52 +86,43 @@ def queries(
     return Queries(spark, texts, plans, dict(streams), time, time_unit, shards, state)
 
 
+@dataclass(eq=False, repr=False)
 class Queries:
     """Queries that are not started yet; `slackwater.queries` makes them."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        texts: Mapping[str, str],
-        plans: Mapping[str, PhysicalPlan],
-        frames: Mapping[str, DataFrame],
-        time: str,
-        unit: str,
-        shards: int | None,
-        state: str | os.PathLike[str] | None = None,
-        alone: bool = False,
-        recorded: bool = False,
-    ) -> None:
-        self.spark, self.texts, self.plans, self.shards = spark, texts, plans, shards
-        self._frames, self._time, self._unit, self._state = frames, time, unit, state
-        self.alone = alone
-        """Whether this is one query that was given no name."""
-        self.recorded = recorded
-        """Whether its streams were recorded, so that the clock on the wall says nothing of them."""
-        self.terms = Terms()
+    spark: SparkSession
+    texts: Mapping[str, str]
+    plans: Mapping[str, PhysicalPlan]
+    frames: Mapping[str, DataFrame]
+    time: str
+    unit: str
+    shards: int | None
+    state: str | os.PathLike[str] | None = None
+    alone: bool = False
+    """Whether this is one query that was given no name."""
+    recorded: bool = False
+    """Whether its streams were recorded, so that the clock on the wall says nothing of them."""
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def names(self) -> list[str]:
-        """The queries."""
         return list(self.texts)
 
     @property
     def is_streaming(self) -> bool:
         """False for batch input, which is complete and is answered at once by `all`."""
-        return is_streaming(self._frames)
+        return is_streaming(self.frames)
 
     def plan(self, name: str, text: str) -> PhysicalPlan:
-        """The plan of one more query over the same streams."""
         if self.alone or self.texts.get(name) == text:
             return self.plans[name]
-        return planned_members({name: text}, self._frames, self._time, self._unit)[name]
+        return planned_members({name: text}, self.frames, self.time, self.unit)[name]
 
     def member(
         self, name: str, generation: int, plan: PhysicalPlan, cut: KeyGroups, groups: int | None, shared: bool = False
     ) -> Member:
-        """A query with its shards."""
         return member(
-            name, generation, plan, cut, self._unit,
+            name, generation, plan, cut, self.unit,
             groups=groups, live=not self.recorded and self.is_streaming, complete=not self.is_streaming, shared=shared,
         )  # fmt: skip
 
@@ -136,8 +131,7 @@ class Queries:
         return not self.alone and self.terms.shared(plan, plans)
 
     def program(self, members: Sequence[Member], cut: KeyGroups, root: StateRoot | None) -> Program:
-        """These queries over all streams."""
-        return Program(tuple(members), self._frames, self._time, self._unit, cut, root, apart=not self.alone)
+        return Program(tuple(members), self.frames, self.time, self.unit, cut, root, apart=not self.alone)
 
     def by_hand(self, stacklevel: int) -> Program:
         """For whoever starts it by hand: the session itself must have what is needed."""
@@ -149,7 +143,7 @@ class Queries:
         ]
         if not self.is_streaming:
             return self.program(members, cut, None)
-        root = state_root(self.spark, self._state, name_of(members), stacklevel + 1)
+        root = state_root(self.spark, self.state, name_of(members), stacklevel + 1)
         return replace(self.program(members, cut, root), timed=any(one.timed for one in members))
 
     def foreach_batch(self, function: ForEachSet, stacklevel: int = 1) -> DataStreamWriter:
@@ -232,3 +226,74 @@ def alone(
 ) -> Queries:
     """One query as a set of one."""
     return Queries(spark, {ALONE: text}, {ALONE: plan}, frames, time, unit, shards, state, alone=True)
+
+
+class Outputs:
+    """A query that is not started yet, with all its outputs; `give="outputs"` makes one."""
+
+    def __init__(self, query: Queries) -> None:
+        self._query = query
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """What the query does."""
+        return self._query.plans[ALONE]
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._query.is_streaming
+
+    def foreach_batch(self, function: ForEach) -> DataStreamWriter:
+        """A writer that calls a function with every `MicroBatch`; set its options, trigger and checkpoint, and start
+        it."""
+        return self._query.foreach_batch(lambda batch: function(batch[ALONE]), stacklevel=2)
+
+    def all(self) -> MicroBatch:
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
+        return self._query.all(stacklevel=2)[ALONE]
+
+    def start(
+        self,
+        *,
+        results: Given | None = None,
+        late: Given | None = None,
+        rejected: Given | None = None,
+        foreach: ForEach | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        trigger: str | None = None,
+        flush: bool = False,
+        name: str | None = None,
+        key_groups: int | None = None,
+    ) -> RunningQuery:
+        """Start the query with a sink for every output that is wanted.
+
+        A sink is the path of a folder (parquet, every row once), `slackwater.kafka_sink(...)`, or a function of a
+        DataFrame and the number of the micro-batch; `foreach` is given each `MicroBatch` whole. `trigger` is a duration
+        such as "10 seconds", or "available": all that is there now, and then the query ends; with `flush` everything
+        that is held is emitted at that end, and the checkpoint is done with.
+
+        State is kept in `key_groups`, 16 of them if nothing is said (4 with a target, since each learns from its own
+        tuples, and in a join without a key, since each has copies). A checkpoint keeps their number; a start from it
+        may have any number of shards up to that.
+        """
+        if not self.is_streaming:
+            raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
+        given = {"results": results, "late": late, "rejected": rejected}
+        wanted = {what: one for what, one in given.items() if one is not None}
+        if not wanted and foreach is None:
+            raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
+        started = begun(
+            self._query,
+            checkpoint,
+            sinks={ALONE: wanted} if wanted else None,
+            foreach=None if foreach is None else _of_one(foreach),
+            trigger=trigger,
+            flush=flush,
+            name=name,
+            key_groups=key_groups,
+        )
+        return RunningQuery(started, flush, trigger == AVAILABLE)
+
+
+def _of_one(foreach: ForEach) -> ForEachSet:
+    return lambda batch: foreach(batch[ALONE])

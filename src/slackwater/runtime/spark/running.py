@@ -25,10 +25,10 @@ from slackwater.observe.views import ProgressHistory
 from slackwater.runtime.follow import Source
 from slackwater.runtime.spark import requests
 from slackwater.runtime.spark.batches import Sinks, folders_of
-from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, Known, Message
+from slackwater.runtime.spark.control import DONE, DROP, END, PAUSE, RESUME, TARGET, Known, Message
 from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
 from slackwater.runtime.spark.members import ALONE, named_texts
-from slackwater.runtime.spark.progress.reading import parsed, polled, progress
+from slackwater.runtime.spark.progress import parsed, polled, progress
 from slackwater.runtime.spark.requests import Request, RequestInbox
 from slackwater.runtime.spark.started import Started
 from slackwater.runtime.targets import settable
@@ -106,13 +106,13 @@ class Running:
             if self._stopped.is_set():
                 return
             if not self._log.ending:
-                self._log.say_end()
+                self._log.say(Message(END))
             self._query = self._of.start()
             if self._stopped.is_set():
                 self._query.stop()
             self._ended(None)
             if not self._stopped.is_set():
-                self._log.say_done()
+                self._log.say(Message(DONE))
         except Exception as error:
             # Re-raised by `wait()`.
             self._failure = error
@@ -204,7 +204,6 @@ class RunningQuery(Running):
         self._tell(ALONE, RESUME)
 
     def _source(self) -> Source:
-        """How it is followed."""
         name = self._query.name or str(self._query.id)
         set_target = None if self._available else lambda _, target: self.set_target(target)
         return polled(self, {name: self._of.stated.plans[ALONE]}, set_target)
@@ -236,13 +235,11 @@ class RunningQueries(Running):
 
     @property
     def is_active(self) -> bool:
-        """Whether it still runs."""
         # Who changes the set has stopped it, and starts it again.
         with self._restart:
             return super().is_active
 
     def _do(self, asked: Request) -> None:
-        """What another process asks for."""
         if asked.change == requests.ADD:
             self.add(asked.query, asked.text or "", dict(asked.sinks or {}) or None)
         elif asked.change == requests.DROP:
@@ -323,7 +320,6 @@ class RunningQueries(Running):
         return "".join(shown) or "<p>the set has no query</p>"
 
     def _source(self) -> Source:
-        """How all of them are followed."""
         with self._of.lock:
             known = self._log.queries
         plans = {name: self._of.stated.plan(name, one.text) for name, one in known.items()}

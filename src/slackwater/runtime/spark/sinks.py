@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.kafka.sink import KafkaSink
 from slackwater.runtime.spark.locations import location_of
+from slackwater.runtime.spark.outputs import Writer
 from slackwater.runtime.spark.store import store_at
 from slackwater.runtime.spark.upsert.api import Upsert
 from slackwater.runtime.spark.versions import condition_of
@@ -30,7 +31,7 @@ Write = Callable[[DataFrame, int], None]
 
 
 @dataclass(frozen=True)
-class Sink:
+class Sink(Writer):
     """A batch writer of Spark with its options; `sink` makes one."""
 
     format: str
@@ -38,39 +39,21 @@ class Sink:
     run: str = ""
     """Whose micro-batches these are; tells them from those of another checkpoint."""
 
-    takes_changes = False
-    """Whether rows may correct earlier ones; what only appends would show both."""
-
-    @property
-    def only_rows(self) -> bool:
-        """Whether a micro-batch without rows need not be written, unless it may have been written before."""
-        return True
-
     @property
     def folder(self) -> str | None:
-        """The folder that it writes to; None where it writes elsewhere."""
         return self.options.get("path") if self.format in FOLDERS else None
 
-    def with_key(self, declared: tuple[str, ...] | None) -> Sink:
-        """Itself: rows are appended, whatever their key."""
-        return self
-
     def check(self, columns: Sequence[str], what: str) -> None:
-        """Refuse what cannot be written here."""
         if self.format in FOLDERS and self.folder is None:
             raise UsageError(f"{what}: name the folder, as in slackwater.sink('{self.format}', 'folder')")
         if self.folder is not None and any(name.lower() == BATCH for name in columns):
             raise UsageError(f"{what}: a folder has a column '{BATCH}' of its own; name yours otherwise with AS")
 
     def of_run(self, run: str, what: str) -> Sink:
-        """The sink as one query has it."""
         return replace(self, run=f"slackwater {run} {what}")
 
     def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
-        """Refuse a folder with micro-batches of another checkpoint: their numbers would begin again."""
-        if self.folder is None:
-            return
-        if not _has_batches(spark, self.folder):
+        if self.folder is None or not _has_batches(spark, self.folder):
             return
         raise UsageError(
             f"{what}={self.folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
@@ -78,7 +61,6 @@ class Sink:
         )
 
     def write(self, frame: DataFrame, number: int) -> None:
-        """Write the rows of one micro-batch."""
         options = dict(self.options)
         if self.folder is not None:
             # What the same micro-batch has written before is replaced, and nothing else.
@@ -117,38 +99,25 @@ def sink(format: str, path: str | None = None, **options: object) -> Sink:
 
 
 @dataclass(frozen=True)
-class Called:
-    """A function as a sink; it is called for every micro-batch, also for one without rows."""
+class Called(Writer):
+    """A function as a sink; it is called for every micro-batch, also for one without rows, and keeps its own ledger."""
 
-    write: Write
-    only_rows: bool = False
-    folder: None = None
+    function: Write
     takes_changes = True
+    only_rows = False
 
-    def with_key(self, declared: tuple[str, ...] | None) -> Called:
-        """Itself."""
-        return self
-
-    def check(self, columns: Sequence[str], what: str) -> None:
-        """Nothing can be wrong with a function."""
-
-    def of_run(self, run: str, what: str) -> Called:
-        """Itself."""
-        return self
-
-    def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
-        """A function keeps its own ledger."""
+    def write(self, frame: DataFrame, number: int) -> None:
+        self.function(frame, number)
 
 
 Given = str | os.PathLike[str] | Sink | KafkaSink | Upsert | Write
-Writer = Sink | Called | KafkaSink | Upsert
 
 
 def writer_of(given: Given, what: str) -> Writer:
     """What writes the rows of a micro-batch: a path is a folder of parquet files."""
     if isinstance(given, str | os.PathLike):
         return sink("parquet", os.fspath(given).rstrip("/"))
-    if isinstance(given, Sink | KafkaSink | Upsert):
+    if isinstance(given, Writer):
         return given
     if callable(given):
         return Called(given)

@@ -9,16 +9,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.request.handle import Clock
-from slackwater.runtime.request.patience import Patience
+from slackwater.runtime.request.handle import Clock, Patience
 from slackwater.runtime.spark.batches import ForEach
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
-from slackwater.runtime.spark.lookups import with_lookups
-from slackwater.runtime.spark.outputs import Outputs
-from slackwater.runtime.spark.progress.warner import watch_rejections
-from slackwater.runtime.spark.queries import alone
-from slackwater.runtime.spark.query import is_streaming, planned_over, read_by
+from slackwater.runtime.spark.progress import watch_rejections
+from slackwater.runtime.spark.queries import Outputs, alone
+from slackwater.runtime.spark.query import is_streaming, planned_over, read_by, with_lookups
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.spark.started import AVAILABLE

@@ -57,9 +57,8 @@ from slackwater.runtime.spark.locations import (
     temporary_folder,
 )
 from slackwater.runtime.spark.members import ALONE, KeyGroups, Member
-from slackwater.runtime.spark.progress.warner import Warner
-from slackwater.runtime.spark.session import default_shards
-from slackwater.runtime.spark.settings import settings_for, started_with
+from slackwater.runtime.spark.progress import Warner
+from slackwater.runtime.spark.session import default_shards, settings_for, started_with
 from slackwater.runtime.spark.state.host import Output
 from slackwater.runtime.spark.store import at_once, store_at
 from slackwater.runtime.targets import FAMILIES

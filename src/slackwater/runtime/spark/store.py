@@ -240,52 +240,6 @@ class LocalStore:
                 file.unlink(missing_ok=True)
 
 
-class MemoryStore:
-    """Files of this process alone, for what ends with it."""
-
-    far = False
-
-    def __init__(self, root: str = "memory") -> None:
-        self.root = root
-        self._files: dict[str, bytes] = {}
-
-    def path(self, name: str) -> str:
-        return f"{self.root}/{name}"
-
-    def read(self, name: str, size: int = -1) -> bytes | None:
-        found = self._files.get(name)
-        return found if found is None or size < 0 else found[:size]
-
-    def write(self, name: str, content: bytes, durable: bool = False) -> None:
-        self._files[name] = content
-
-    def create(self, name: str, content: bytes) -> bool:
-        return self._files.setdefault(name, content) is content
-
-    def exists(self, name: str) -> bool:
-        return name in self._files
-
-    def names(self, folder: str = "") -> list[str]:
-        below = f"{folder}/" if folder else ""
-        found = (name.removeprefix(below) for name in self._files if name.startswith(below))
-        return sorted(name for name in found if "/" not in name)
-
-    def listed(self, folder: str = "", deep: bool = False) -> list[Listed]:
-        below = f"{folder}/" if folder else ""
-        found = ((name.removeprefix(below), len(held)) for name, held in self._files.items() if name.startswith(below))
-        return [Listed(name, 0, size) for name, size in found if deep or "/" not in name]
-
-    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
-        return [self.read(name) for name in names]
-
-    def remove(self, *names: str) -> None:
-        for name in names:
-            self._files.pop(name, None)
-
-    def remove_abandoned(self, before: float) -> None:
-        """Does nothing: no other process writes here."""
-
-
 class RemoteStore:
     """Files below a folder of another file system."""
 

@@ -49,7 +49,7 @@ def _unreadable(spark: DataType) -> pa.DataType:
 def selected(frame: DataFrame, names: list[str]) -> DataFrame:
     """These columns and fields of nested columns, each under its path."""
     found = leaves(arrow_schema(frame.schema))
-    return frame.select(*(_column(found[name].path).alias(name) for name in dict.fromkeys(names)))
+    return frame.select(*(_field(found[name].path).alias(name) for name in dict.fromkeys(names)))
 
 
 def guarded(frame: DataFrame) -> DataFrame:
@@ -62,9 +62,23 @@ def unguarded(table: pa.Table) -> pa.Table:
     return table.rename_columns([name.translate(_UNGUARDED) for name in table.column_names])
 
 
-def _column(path: tuple[str, ...]) -> Column:
+def _field(path: tuple[str, ...]) -> Column:
     first, *inner = path
-    column = fn.col("`" + first.replace("`", "``") + "`")
+    found = column(first)
     for name in inner:
-        column = column.getField(name)
-    return column
+        found = found.getField(name)
+    return found
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL takes it, whatever it holds.
+
+    >>> quoted("a.`b")
+    '`a.``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """A column by its name, whatever that holds."""
+    return fn.col(quoted(name))

@@ -68,7 +68,7 @@ def _run(job: Callable[[], object]) -> None:
 
 
 def _plan(spark: SparkSession, tasks: int) -> None:
-    from slackwater.runtime.spark.state.stage import exchanged
+    from slackwater.runtime.spark.state.host import exchanged
 
     rows = spark.range(1).select(fn.col("id").cast("int").alias("shard"))
     if HAS_DATA_SOURCES:

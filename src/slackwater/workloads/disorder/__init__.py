@@ -13,10 +13,23 @@ Invariant: the same model, table and seed give the same rows. Lengths of time ar
 
 from __future__ import annotations
 
-from slackwater.workloads.disorder.applied import apply, apply_to_all, drawn
-from slackwater.workloads.disorder.faults import ahead, behind, dated_1970, drift, duplicates, jumps, stops
-from slackwater.workloads.disorder.lateness import bursts, cycle, exponential, heavy_tail, lag, offline, shift
-from slackwater.workloads.disorder.model import AddedDelay, Disorder, Sent, delays
+from slackwater.workloads.disorder.lateness import (
+    ahead,
+    behind,
+    bursts,
+    cycle,
+    dated_1970,
+    drift,
+    duplicates,
+    exponential,
+    heavy_tail,
+    jumps,
+    lag,
+    offline,
+    shift,
+    stops,
+)
+from slackwater.workloads.disorder.model import AddedDelay, Disorder, Sent, apply, apply_to_all, delays, drawn
 from slackwater.workloads.disorder.zoo import ZOO, DisorderKind, ZooMember, zoo
 
 __all__ = [

@@ -14,10 +14,23 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.disorder.applied import apply_to_all
-from slackwater.workloads.disorder.faults import ahead, behind, dated_1970, drift, duplicates, jumps, stops
-from slackwater.workloads.disorder.lateness import bursts, cycle, exponential, heavy_tail, lag, offline, shift
-from slackwater.workloads.disorder.model import Disorder
+from slackwater.workloads.disorder.lateness import (
+    ahead,
+    behind,
+    bursts,
+    cycle,
+    dated_1970,
+    drift,
+    duplicates,
+    exponential,
+    heavy_tail,
+    jumps,
+    lag,
+    offline,
+    shift,
+    stops,
+)
+from slackwater.workloads.disorder.model import Disorder, apply_to_all
 from slackwater.workloads.workload import EPOCH_MS, Workload, generator, whole_milliseconds
 
 RATE = 75.0

@@ -38,7 +38,6 @@ class Folder:
 
     @property
     def at(self) -> At:
-        """Where it is."""
         return Location(self.path, self.settings) if "://" in self.path else self.path
 
 

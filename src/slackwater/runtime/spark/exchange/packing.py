@@ -1,8 +1,11 @@
 """Packing a source for all queries that read it: its rows are read once, and each of its columns is encoded once.
 
+A user's registered functions travel with it, as the plain functions that they are, as Spark ships any other.
+
 Invariant: every query gets the lines that its own packer would have made of the same rows. Inputs that differ in
 nothing but whose they are share their lines; a line names its readers. A query whose filter or computed column fails
-gets a line that says why, in every task; the others get theirs.
+gets a line that says why, in every task; the others get theirs. A worker compiles a function before the first tuple
+needs it, and again only if another one has taken its name.
 """
 
 from __future__ import annotations
@@ -11,31 +14,68 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from typing import Any
 
 import pyarrow as pa
 
 from slackwater.core.errors import FAILURES, reason_of
+from slackwater.core.schema import Kind
+from slackwater.expressions.functions import register
+from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.runtime.spark.exchange.files import Folder, gathered, rows_of
 from slackwater.runtime.spark.exchange.format import as_bytes
-from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
 from slackwater.runtime.spark.exchange.shared import SharedPacking
 from slackwater.runtime.spark.exchange.writer import (
     MARK,
     Line,
+    Origin,
     Packing,
+    PartialsHeader,
     lines_of,
     lines_of_failure,
     without_end,
     without_unparsed,
 )
-from slackwater.runtime.spark.functions import Shipped, register_here, registered
-from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
-from slackwater.runtime.spark.state.root import secret_of_task, task_number
+from slackwater.runtime.spark.packed_source import NOTHING_KNOWN, Before, note_watermark
 from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import unguarded
-from slackwater.runtime.spark.workers import settle
+from slackwater.runtime.spark.workers import secret_of_task, settle, task_number
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.ingest import EncodedColumns
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A registered function without what was compiled from it."""
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Kind, ...]
+    result: Kind
+
+
+def registered() -> tuple[Shipped, ...]:
+    """Everything that is registered in this process."""
+    return tuple(Shipped(one.name, one.function, one.args, one.result) for one in USER_FUNCTIONS.values())
+
+
+def register_here(functions: tuple[Shipped, ...]) -> None:
+    """Have functions of another process registered in this one.
+
+    >>> register_here((Shipped("doctest_half", lambda x: x / 2, (Kind.FLOAT,), Kind.FLOAT),))
+    >>> "doctest_half" in USER_FUNCTIONS
+    True
+    """
+    for one in functions:
+        known = USER_FUNCTIONS.get(one.name.lower())
+        if known is None or (known.args, known.result) != (one.args, one.result) or not _same(known.function, one):
+            register(one.name, one.function, one.args, one.result)
+
+
+def _same(known: Callable[..., Any], shipped: Shipped) -> bool:
+    codes = [getattr(function, "__code__", None) for function in (known, shipped.function)]
+    return codes[0] is not None and codes[0] == codes[1]
+
 
 SCHEMA = pa.schema(
     [
@@ -72,12 +112,10 @@ class Readers:
 
     @property
     def names(self) -> str:
-        """As lines have them."""
         return json.dumps(self.who)
 
     @property
     def keys(self) -> list[str]:
-        """The queries."""
         return [key for key, _ in self.who]
 
 
@@ -97,7 +135,6 @@ class Packer:
 
     @property
     def keys(self) -> list[str]:
-        """The queries that read it."""
         readers: tuple[Readers | SharedPacking, ...] = (*self.readers, *self.shared)
         return list(dict.fromkeys(key for one in readers for key in one.keys))
 
@@ -202,7 +239,6 @@ class Reads:
 
     @property
     def keys(self) -> list[str]:
-        """The queries that read it."""
         return self.packer.keys
 
     def packed(

@@ -24,12 +24,18 @@ from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.event_times import as_reported
 from slackwater.operators.query_set.places import NO_FILTER
 from slackwater.plan.query_set import SourcePlan
+from slackwater.runtime.side_outputs.collectors import rejected_input_table
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
-from slackwater.runtime.side_outputs.rows import rejected_input_table
-from slackwater.runtime.spark.exchange.format import as_bytes, write_block
-from slackwater.runtime.spark.exchange.header import by_partition, counted_times, heralds, texts_of
+from slackwater.runtime.spark.exchange.format import (
+    as_bytes,
+    by_partition,
+    counted_times,
+    heralds,
+    texts_of,
+    write_block,
+)
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW, Line, lines_of_failure, shard_of, without_unparsed
-from slackwater.runtime.spark.state.root import secret_of_task
+from slackwater.runtime.spark.workers import secret_of_task
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, UNPARSABLE, Reasons
 from slackwater.sources.shared_reading import BITS, SharedIngest
@@ -97,7 +103,6 @@ class SharedPacking:
 
     @property
     def keys(self) -> list[str]:
-        """The queries."""
         return [one.key for one in self.streams[0].wanting]
 
     @property
@@ -106,7 +111,6 @@ class SharedPacking:
         return len(self.streams) > 1
 
     def lines(self, table: pa.Table, ended: bool) -> Iterator[tuple[str, Line]]:
-        """A table as lines, each with its readers."""
         ingest, codebook = self._ingest()
         table, unparsed = without_unparsed(table)
         taken = ingest.take(table)
@@ -181,7 +185,6 @@ class SharedPacking:
     def _rejected(
         self, one: SharedStream, table: pa.Table, reasons: Reasons, unparsed: pa.ChunkedArray | None
     ) -> Iterator[tuple[str, Line]]:
-        """Rejected rows, as every query tells of them."""
         if not (reasons != GOOD).any():
             return
         for who in one.wanting:

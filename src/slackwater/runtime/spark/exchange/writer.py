@@ -1,8 +1,15 @@
 """Lines: a table of an input becomes one block per shard, with a header that every shard hears.
 
+Aggregates may travel as partial results. A task that reads files knows neither the watermark nor the clock by which a
+shard judges the tuples; both are known once all headers are there. So it guesses: tuples behind the watermark after the
+last cut stay tuples, and so do those far ahead of the others. The rest becomes partials
+(`operators/aggregate/pane_partials.py`). A shard that finds one of these to be late or too far ahead reads the file
+again.
+
 Invariant: every task gets a header from every partition, for all of its shards, so all shards know the same stream
 clocks in the same micro-batch. Rows that can move no clock are rejected here, with their reason; rows that a filter
-drops move clocks only.
+drops move clocks only. What a shard makes of partials is what it would have made of their tuples: a guess costs time if
+it is wrong, and nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +25,91 @@ import pyarrow as pa
 
 from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.collections.grouping import columns_by_group
+from slackwater.core.quality import Complete, Delay, NoWait
 from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import partials_of, pay, text_keys
 from slackwater.plan.grid import Grid
-from slackwater.plan.physical import InputPlan
+from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.tiling import Tiling
+from slackwater.runtime.side_outputs.collectors import rejected_input_table
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
-from slackwater.runtime.side_outputs.rows import rejected_input_table
-from slackwater.runtime.spark.exchange.format import as_bytes, write_block
-from slackwater.runtime.spark.exchange.header import FAILED, by_partition, counted_times, heralds, texts_of
-from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader, Within, guessed
+from slackwater.runtime.spark.exchange.format import (
+    FAILED,
+    as_bytes,
+    by_partition,
+    counted_times,
+    heralds,
+    texts_of,
+    write_block,
+)
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, UNPARSABLE
 from slackwater.sources.ingest import EncodedColumns, ingest
+
+SAMPLE = 1024
+"""Tuples by which the usual event times of a block are guessed."""
+
+
+class Origin(NamedTuple):
+    """Where the rows of a block are from, so that they can be read again."""
+
+    files: tuple[str, ...]
+    part: int
+    parts: int
+    table: int
+    """The number of the table, of those that the part is read in."""
+
+
+class PartialsHeader(NamedTuple):
+    """What a header tells of the partials that come with it."""
+
+    within: Within
+    origin: Origin
+
+    @staticmethod
+    def of_json(found: Any) -> PartialsHeader:
+        """As it was before it became JSON."""
+        within, (files, *place) = found
+        return PartialsHeader(Within(*within), Origin(tuple(files), *place))
+
+
+class Within(NamedTuple):
+    """The event times that partials of a block are made of, the first and the last."""
+
+    first: int
+    last: int
+
+    def has(self, ts: Words) -> Flags:
+        return (ts >= self.first) & (ts <= self.last)
+
+
+def aggregate_of(plan: PhysicalPlan) -> WindowAggregate | None:
+    """The operator of a plan, where it can do with partials: nobody learns from its tuples, and all share one clock."""
+    operator = plan.operator.pane_partials
+    if operator is None:
+        return None
+    fixed = isinstance(plan.quality, Delay | NoWait | Complete)
+    return operator if fixed and plan.inputs[0].partition_slot == NO_PARTITION else None
+
+
+def guessed(ts: Words, watermark: int, max_ahead: int) -> Within | None:
+    """Event times that are likely to be in time and admitted; None where there are none."""
+    if not len(ts):
+        return None
+    sample = np.sort(ts[:: max(1, len(ts) // SAMPLE)])
+    # Up to `max_ahead` is admitted, from a clock that the others agree on.
+    usual = int(sample[len(sample) * 99 // 100]) + max_ahead
+    first, last = int(ts.min()), int(ts.max())
+    if first < watermark or last > usual:
+        likely = ts[(ts >= watermark) & (ts <= usual)]
+        if not len(likely):
+            return None
+        first, last = int(likely.min()), int(likely.max())
+    return Within(first, last)
+
 
 END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
@@ -68,11 +145,9 @@ class Packing:
 
     @property
     def parts(self) -> int:
-        """In how many parts tuples are cut."""
         return self.cut.parts[self.plan.position] if isinstance(self.cut, Grid) else len(self.shards)
 
     def part_of(self, cell: int) -> int:
-        """Which part a shard has."""
         return self.cut.part(self.plan.position, cell) if isinstance(self.cut, Grid) else cell
 
     @property

@@ -1,20 +1,27 @@
-"""Brokers and topics before anything starts: what is not there is reported in one sentence, within seconds.
+"""Before anything of Kafka starts: connector, brokers and topics. What is not there is reported in one sentence, within
+seconds, with another way.
 
 Invariant: nothing here writes. Spark and the client of the sink would try for minutes, and then tell of a timeout, or
-of an exception without the name of the topic.
+of an exception without the name of the topic. The connector has the version of Spark itself unless another one is asked
+for.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.versions import SCALA
 
 PATIENCE = 5.0
 """Seconds that a broker has to take a connection."""
@@ -108,3 +115,65 @@ def _refusal(servers: str, topic: str, kind: str, message: str) -> UsageError:
             " address, and does it ask for another kafka.security.protocol?"
         )
     return UsageError(f"topic '{topic}' at {servers} cannot be read: {message} ({kind})")
+
+
+ARTIFACT = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}"
+PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+Connector = bool | str | os.PathLike[str]
+"""True: the connector of this version of Spark, from Maven; a version; or a folder of jars."""
+
+
+def connector_settings(kafka: Connector, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that bring the connector to a session, beside jars and packages that it has already.
+
+    >>> found = connector_settings("4.1.0", {"spark.jars.packages": "a:b:1"})["spark.jars.packages"]
+    >>> found == f"a:b:1,{ARTIFACT}:4.1.0"
+    True
+    """
+    if kafka is False:
+        return {}
+    if kafka is True:
+        return _more(settings, "spark.jars.packages", [f"{ARTIFACT}:{pyspark.__version__}"])
+    folder = Path(kafka)
+    if folder.is_dir():
+        jars = sorted(str(jar.resolve()) for jar in folder.glob("*.jar"))
+        if not jars:
+            raise UsageError(f"kafka={os.fspath(kafka)!r}: there are no jars in this folder")
+        return _more(settings, "spark.jars", jars)
+    if not os.fspath(kafka)[:1].isdigit():
+        raise UsageError(
+            f"kafka={os.fspath(kafka)!r}: there is no such folder; give True, a version of the connector such as"
+            f" '{pyspark.__version__}', or a folder with its jars"
+        )
+    return _more(settings, "spark.jars.packages", [f"{ARTIFACT}:{os.fspath(kafka)}"])
+
+
+def _more(settings: Mapping[str, str], name: str, values: list[str]) -> dict[str, str]:
+    return {name: ",".join([*filter(None, [settings.get(name)]), *values])}
+
+
+def not_fetched(kafka: Connector, log: str) -> UsageError | None:
+    """The error to raise where Spark did not start because the connector could not be fetched, by its log."""
+    if not any(mark in log for mark in ("unresolved dependency", "download failed")):
+        return None
+    version = pyspark.__version__ if kafka is True else os.fspath(kafka)  # type: ignore[arg-type]
+    return UsageError(
+        f"the Kafka connector {ARTIFACT}:{version} could not be fetched from Maven; is there a way to a repository that"
+        " has it? If not, fetch its jars elsewhere and name their folder: sw.session(kafka='folder')"
+    )
+
+
+def check_connector(spark: SparkSession) -> None:
+    """Refuse a session without the connector; over Connect only the server knows."""
+    try:
+        loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    except (PySparkException, AttributeError):
+        return
+    try:
+        loader.loadClass(PROVIDER)
+    # py4j has a class of its own for each thing that can go wrong here.
+    except Exception:
+        raise UsageError(
+            "this session has no Kafka connector, and a session that runs cannot be given one; stop it, and start with"
+            " sw.session(kafka=True)"
+        ) from None

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BinaryType, StructField
 
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.kafka.transactions import Transactions, check_topic, client
+from slackwater.runtime.spark.outputs import Writer
 from slackwater.runtime.spark.versions import as_table
 
 
 @dataclass(frozen=True)
-class KafkaSink:
+class KafkaSink(Writer):
     """A topic with what becomes key and value of a message; `kafka_sink` makes one."""
 
     servers: str
@@ -31,30 +32,17 @@ class KafkaSink:
     """Whose micro-batches these are."""
     _opened: list[Transactions] = field(default_factory=list, compare=False, repr=False)
 
-    only_rows = True
-    folder = None
-    takes_changes = False
-
-    def with_key(self, declared: tuple[str, ...] | None) -> KafkaSink:
-        """Itself: a message is added for every row, whatever its key."""
-        return self
-
     def check(self, columns: Sequence[str], what: str) -> None:
-        """Refuse a topic that cannot be written to, before anything starts."""
         if not self.topic:
             raise UsageError(f"{what}: name the topic, as in slackwater.kafka_sink('127.0.0.1:9092', 'pairs')")
         client()
         check_topic(self.servers, self.topic, self.options, what)
 
+    # Messages of several runs may share a topic: each has the name of its run in a header.
     def of_run(self, run: str, what: str) -> KafkaSink:
-        """The sink as one query has it."""
         return replace(self, run=f"slackwater {run} {what}", _opened=[])
 
-    def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
-        """Messages of several runs may share a topic: each has the name of its run in a header."""
-
     def write(self, frame: DataFrame, number: int) -> None:
-        """Write the rows of one micro-batch."""
         everything = fn.to_json(
             fn.struct(*(fn.col(f"`{name}`") for name in frame.columns)), {"ignoreNullFields": "false"}
         )

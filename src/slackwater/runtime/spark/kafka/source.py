@@ -16,8 +16,7 @@ from pyspark.sql.types import StringType, StructType
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.exchange.writer import UNPARSED
 from slackwater.runtime.spark.failures import one_sentence
-from slackwater.runtime.spark.kafka.brokers import check_brokers, check_topics
-from slackwater.runtime.spark.kafka.connector import check_connector
+from slackwater.runtime.spark.kafka.brokers import check_brokers, check_connector, check_topics
 
 FORMATS = {"json": fn.from_json, "csv": fn.from_csv}
 PLACE = ("partition", "offset")

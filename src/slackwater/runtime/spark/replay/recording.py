@@ -7,7 +7,7 @@
         for name, run in recording.runs().items(): ...
 
 Queries are started as any others are, on a checkpoint in the folder; micro-batch e reads file e of every stream, cut by
-the arrivals of all streams together, and what a query emits there is kept in a file of its own (`epoch_log.py`).
+the arrivals of all streams together, and what a query emits there is kept in a file of its own (`run.py`).
 
 Invariant: a folder belongs to certain queries over one recording, cut in one way. The same command on the same folder
 goes on where the last one stopped; any other command is refused before anything is touched. Of several queries one that
@@ -44,8 +44,7 @@ from slackwater.runtime.spark.members import ALONE
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.queries import Queries
 from slackwater.runtime.spark.query import fingerprint
-from slackwater.runtime.spark.replay import epoch_log
-from slackwater.runtime.spark.replay.run import SparkRun
+from slackwater.runtime.spark.replay.run import SparkRun, epochs_kept, write_epoch
 from slackwater.runtime.spark.replay.streams import Cut, cut_by, read_streams, write_streams
 from slackwater.runtime.spark.running import Running
 from slackwater.runtime.spark.session import quiet_session
@@ -258,7 +257,7 @@ class Recording:
                 if failures and self.failure_of(name) is None:
                     (self.folder_of(name) / FAILED).write_text(signed({"reason": failures[0]}) + "\n")
                 if self.failure_of(name) is None:
-                    epoch_log.write(self.folder_of(name) / "epochs", number, mine, now - self._begun)
+                    write_epoch(self.folder_of(name) / "epochs", number, mine, now - self._begun)
         self._begun = now
         self._finished.put(number)
 
@@ -284,7 +283,7 @@ class Recording:
         return str(verified(told.read_bytes(), told)["reason"]) if told.exists() else None
 
     def _kept(self, name: str) -> int:
-        return epoch_log.kept(self.folder_of(name) / "epochs")
+        return epochs_kept(self.folder_of(name) / "epochs")
 
     def folder_of(self, name: str) -> Path:
         """Where it is kept what a query has emitted."""

@@ -1,15 +1,19 @@
-"""A run over recorded streams on Spark.
+"""A run over recorded streams on Spark, and the log of what each of its micro-batches has emitted, one file each.
 
 Invariant: everything reported comes from the files of the epoch log, read in the order of the micro-batches; a run that
-takes up an older one reads that one's files first, so its results and its report are those of one run.
+takes up an older one reads that one's files first, so its results and its report are those of one run. A file is whole
+or absent, and a micro-batch that runs again writes the same file again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.core.state import NO_LATE, Emission, Observation
@@ -20,9 +24,11 @@ from slackwater.observe.value import QueryProgress, nothing_observed
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
-from slackwater.runtime.spark.output_schema import result_schema
-from slackwater.runtime.spark.replay import epoch_log
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS, result_schema
+from slackwater.runtime.spark.store import LocalStore, sealed, unsealed
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -53,7 +59,7 @@ class SparkRun(RecordedRun):
         (folder / "epochs").mkdir(exist_ok=True)
         self._reported: dict[tuple[int, bool], QueryProgress] = {}
         self._seconds = 0.0
-        self._delays: Buckets = {}
+        self._delayed: Buckets = {}
 
     def warm_up(self) -> None:
         """Nothing: workers compile on their own, and what they have compiled they find on disk."""
@@ -79,9 +85,9 @@ class SparkRun(RecordedRun):
                 counts.note(Emission(second, (), second, count, NO_LATE))
         return counts.table()
 
-    def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
+    def _epochs(self, tick: Tick) -> Iterator[EpochLog]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
-        kept = epoch_log.kept(self._folder / "epochs")
+        kept = epochs_kept(self._folder / "epochs")
         for number in range(kept):
             yield self._noted(number)
         if self._micro_batches is not None and kept < len(self._arrivals):
@@ -90,13 +96,13 @@ class SparkRun(RecordedRun):
                 if number >= kept:
                     yield self._noted(number)
 
-    def _noted(self, number: int) -> epoch_log.EpochLog:
-        out = epoch_log.read(self._folder / "epochs", number)
+    def _noted(self, number: int) -> EpochLog:
+        out = read_epoch(self._folder / "epochs", number)
         self._reported |= {one.shards[0].place: one for one in out.shards}
         new = total(out.shards)
         if new is not None:
             self.resizes += new.resizes
-            self._delays = added([self._delays, new.delays])
+            self._delayed = added([self._delayed, new.delays])
         for reported in out.latency:
             self._statistics.latency.add(reported)
         seen = self.observe()
@@ -109,13 +115,12 @@ class SparkRun(RecordedRun):
             self.side_outputs.add_rows(table, SOURCE_ROW)
         self._seconds += out.seconds
         self._done = self._arrivals[number]
-        if self._watcher is not None:
-            self._watcher.look()
+        self._looked_at()
         return out
 
     def known(self) -> QueryProgress:
         found = total(self._reported.values())
-        delays, self._delays = self._delays, {}
+        delays, self._delayed = self._delayed, {}
         if found is None:
             asked, emit = str(self.plan.quality), self.plan.emit
             return QueryProgress(
@@ -139,3 +144,69 @@ class SparkRun(RecordedRun):
             return replace(nothing, slack=self._controller.slack, tuples=ahead, ahead=ahead)
         taken_in = ahead + found.in_time + found.late + found.filtered + found.held
         return replace(found, tuples=taken_in, ahead=ahead, ordering=None, waited=None)
+
+
+SECONDS = b"seconds"
+BY = ("_ts", "window_end", "second")
+"""What results are in the order of: the first of these columns that they have, from the right."""
+
+
+@dataclass(frozen=True)
+class EpochLog:
+    """The results of one micro-batch by time, rows that made none, and what the shards said of themselves."""
+
+    results: pa.Table | None
+    side_output: list[pa.Table]
+    shards: list[QueryProgress]
+    latency: list[dict[str, Any]]
+    seconds: float
+
+
+def write_epoch(folder: Path, number: int, lines: pa.Table, seconds: float) -> None:
+    """Keep the lines of one micro-batch, and how long it took."""
+    file = _file(folder, number)
+    lines = lines.replace_schema_metadata({SECONDS: str(seconds).encode()})
+    LocalStore(str(folder)).write(file.name, sealed(as_bytes(lines)))
+
+
+def epochs_kept(folder: Path) -> int:
+    """How many micro-batches, from the first on, have their file."""
+    number = 0
+    while _file(folder, number).exists():
+        number += 1
+    return number
+
+
+def read_epoch(folder: Path, number: int) -> EpochLog:
+    """What a micro-batch emitted."""
+    file = _file(folder, number)
+    lines = pa.ipc.open_stream(unsealed(file.read_bytes(), file)).read_all()
+    return sorted_out(lines, float(lines.schema.metadata[SECONDS]))
+
+
+def sorted_out(lines: pa.Table, seconds: float) -> EpochLog:
+    """The lines of a micro-batch that took so long, by what they are."""
+    by_kind: dict[str, list[Any]] = {kind: [] for kind in (ROWS, LATE, REJECTED, METRICS, LATENCY)}
+    for kind, note, block in zip(*(lines.column(name) for name in ("kind", "note", "block")), strict=True):
+        reported = block.as_buffer() if kind.as_py() in (ROWS, LATE, REJECTED) else json.loads(note.as_py())
+        by_kind[kind.as_py()].append(reported)
+    tables = {
+        kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, LATE, REJECTED)
+    }
+    results = by_time(tables[ROWS]) if tables[ROWS] else None
+    shards = [QueryProgress.of_json(one) for one in by_kind[METRICS]]
+    return EpochLog(results, tables[LATE] + tables[REJECTED], shards, by_kind[LATENCY], seconds)
+
+
+def by_time(tables: list[pa.Table]) -> pa.Table:
+    """The rows of all tables by their time."""
+    together = pa.concat_tables(tables)
+    by = next(name for name in reversed(together.column_names) if name in BY)
+    times = together.column(by).cast(pa.int64()).to_numpy()
+    if (times[1:] >= times[:-1]).all():
+        return together
+    return together.take(pa.array(np.argsort(times, kind="stable")))
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"epoch-{number:08d}.arrow"

@@ -19,13 +19,12 @@ from slackwater.language.dialect import parse_quality
 from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.packing import FoldersRead
-from slackwater.runtime.spark.exchange.partials import PartialsHeader
-from slackwater.runtime.spark.groups import Group
-from slackwater.runtime.spark.members import Member
+from slackwater.runtime.spark.exchange.writer import PartialsHeader
+from slackwater.runtime.spark.members import Group, Member
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
-from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.page_files import Mark
 from slackwater.runtime.spark.state.pages import Account
+from slackwater.runtime.spark.state.root import TaskLog
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shared_shard import SharedShard
 
@@ -43,7 +42,6 @@ class Status:
     """In microseconds; None where moments do not count."""
 
     def as_update(self) -> StateUpdate:
-        """As an entry of state."""
         return state_update(STATUS, "", encode_json(asdict(self)))
 
 
@@ -110,7 +108,6 @@ class TaskState:
 
     @property
     def all(self) -> dict[Key, list[StateUpdate]]:
-        """Everything."""
         if self._all is None:
             self._inherited = self._log.inherited(self._labels)
             entries = self._inherited if self.now is None else self._log.pages.everything()
@@ -189,6 +186,8 @@ class TaskState:
     def write(self, changes: Iterable[StateUpdate], keys: Container[str]) -> tuple[Mark, Account]:
         """Write a micro-batch: what has changed, and what lets go of queries that are no more. What other tasks had is
         written whole."""
+        if not self._log.lasts:
+            return Mark(0, ""), Account()
         written = list(changes)
         if self.missed is None:
             known = {(one.namespace, one.key) for one in written}

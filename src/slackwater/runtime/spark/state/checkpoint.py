@@ -205,7 +205,6 @@ class Targets:
         return self if target is None else replace(self, in_force=target)
 
     def as_update(self) -> StateUpdate:
-        """As an entry of state."""
         return state_update(NAMESPACE, KEY, json.dumps({"stated": self.stated, "in_force": self.in_force}).encode())
 
 

@@ -38,15 +38,14 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import query_for
 from slackwater.runtime.spark.exchange.format import read_block, write_block
-from slackwater.runtime.spark.exchange.partials import aggregate_of
-from slackwater.runtime.spark.exchange.writer import Packing, split
+from slackwater.runtime.spark.exchange.writer import Packing, aggregate_of, split
 from slackwater.runtime.spark.members import Member
+from slackwater.runtime.spark.output_schema import Emitted, StageLines
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import structure
-from slackwater.runtime.spark.state.emitters import Emitted, StageLines
 from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.judge import JUDGED_ABOVE, is_of_judge, judge_of
-from slackwater.runtime.spark.state.layouts import ABOVE
+from slackwater.runtime.spark.state.root import ABOVE
 from slackwater.runtime.spark.state.shard import Block, Shard
 
 HANDED = "handed"

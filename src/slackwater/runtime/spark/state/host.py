@@ -1,31 +1,40 @@
-"""The shards of queries in one task: what each query makes of a micro-batch, and what is written of it.
+"""The stage that hosts shards, plain tasks over Arrow with state in files: what each query makes of a micro-batch in
+one task, and what is written of it.
 
 Every query has a `Shard` of its own, which is given the lines that name it as their reader and nothing else. So
 results, late rows and counts of a query are those of the query alone, over the same micro-batches.
 
-Invariant: a query takes part in a micro-batch that brings rows, a message or a moment for it, and in no other. State
-has the entries of each query under its key, and is written once a micro-batch for all of them. Of several queries one
-that fails emits nothing of the micro-batch it failed in, and its state stays as it was before; the others go on. One
-that is alone fails with its streaming query. Entries of queries that are no more are dropped.
+Invariant: a task runs all of its shards in every micro-batch, also one that brings nothing for them, so every task has
+a file for every micro-batch. For Spark the stage has no state: which micro-batch it is in, it is told with the task,
+and exactly once is what `page_files.py` makes of it. State has the entries of each query under its key, and is written
+once a micro-batch for all of them. Of several queries one that fails emits nothing of the micro-batch it failed in, and
+its state stays as it was before; the others go on. One that is alone fails with its streaming query. Entries of queries
+that are no more are dropped.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
 from slackwater.core.errors import UsageError
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
-from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead
+from slackwater.runtime.spark.exchange.packing import TAPPED, FoldersRead, Shipped, register_here
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
-from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.groups import Group
-from slackwater.runtime.spark.members import Member
-from slackwater.runtime.spark.output_schema import LATENCY, METRICS
+from slackwater.runtime.spark.members import Group, Member
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, Emitted, Emitter, TaggedLines, said
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
@@ -35,16 +44,20 @@ from slackwater.runtime.spark.state.cached import (
     replaced,
 )
 from slackwater.runtime.spark.state.checkpoint import difference
-from slackwater.runtime.spark.state.delivered import Reporting
-from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
-from slackwater.runtime.spark.state.group_turn import GroupTurn
-from slackwater.runtime.spark.state.inbox import Delivery, Inbox
-from slackwater.runtime.spark.state.layouts import TaskLog
-from slackwater.runtime.spark.state.page_files import MissingStateError
+from slackwater.runtime.spark.state.inbox import Delivery, Inbox, Reporting
+from slackwater.runtime.spark.state.page_files import MissingStateError, Writer
 from slackwater.runtime.spark.state.record import KEPT
 from slackwater.runtime.spark.state.reports import Reports
-from slackwater.runtime.spark.state.root import run_of_task, task_number
-from slackwater.runtime.spark.state.turn import QueryTurn, Turn
+from slackwater.runtime.spark.state.root import (
+    ONE_TASK,
+    Share,
+    StateRoot,
+    TaskLog,
+)
+from slackwater.runtime.spark.state.turn import GroupTurn, QueryTurn, Turn
+from slackwater.runtime.spark.store import At
+from slackwater.runtime.spark.versions import in_partition_of, map_in_arrow
+from slackwater.runtime.spark.workers import micro_batch, run_of_task, settle, task_number
 from slackwater.runtime.targets import FAMILIES
 
 Output = tuple[str, str]
@@ -171,3 +184,69 @@ class Host:
 def chooses_together(member: Member) -> bool:
     """Whether the shards of a query may have a slack in common that they learn."""
     return (len(member.shards) > 1 or member.fragment is not None) and type(member.plan.quality) in FAMILIES
+
+
+MOST_UNPACKED = 4
+_serializer: Any = CloudPickleSerializer
+_unpacked: dict[str, Hosted] = {}
+"""The queries that this worker ran last, by their digest: what is shipped is the same in every micro-batch."""
+
+
+def staged(
+    packed: DataFrame, hosted: Hosted, labels: Sequence[int], tasks: int, root: StateRoot | None, emits: Any
+) -> DataFrame:
+    """What shards emit of a packed stream, where `tasks` of them run at the same time; without a root there is one
+    micro-batch only."""
+    if root is not None:
+        root.make()
+    together = exchanged(packed, tasks)
+    return map_in_arrow(together, hosting(hosted, tuple(labels), tasks, root), emits)
+
+
+def exchanged(packed: DataFrame, tasks: int) -> DataFrame:
+    """The lines of every shard in the partition of its task."""
+    return in_partition_of(packed, tasks, fn.pmod(fn.col("shard"), fn.lit(tasks)).cast("int"))
+
+
+def hosting(
+    hosted: Hosted, labels: tuple[int, ...], tasks: int, root: StateRoot | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that mapInArrow runs over the partitions of a packed stream."""
+    shipped: bytes = _serializer().dumps(hosted)
+    digest = hashlib.sha256(shipped).hexdigest()
+
+    def host(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        context = TaskContext.get()
+        assert context is not None
+        share = Share(context.partitionId(), tasks)
+        mine = labels[share.task :: tasks]
+        folder = None if root is None else root.of_task()
+        yield from run_shards(unpacked(digest, shipped), mine, batches, folder, micro_batch() if folder else 0, share)
+
+    return host
+
+
+def unpacked(digest: str, shipped: bytes) -> Hosted:
+    """The queries, unpacked once in a worker."""
+    if digest not in _unpacked:
+        if len(_unpacked) >= MOST_UNPACKED:
+            _unpacked.clear()
+        _unpacked[digest] = _serializer().loads(shipped)
+    return _unpacked[digest]
+
+
+def run_shards(
+    hosted: Hosted,
+    labels: Sequence[int],
+    batches: Iterable[pa.RecordBatch],
+    folder: At | None,
+    number: int,
+    share: Share = ONE_TASK,
+) -> Iterator[pa.RecordBatch]:
+    """One micro-batch of these shards, all of one task."""
+    inbox = Inbox((*hosted.members, *hosted.groups), batches)
+    host = Host(hosted, inbox, TaskFiles(number, share))
+    log = TaskLog(folder, share, number, Writer(run_of_task(), hosted.name))
+    passed = chain(inbox.passed, map(said, inbox.messages) if hosted.emitter.forwards else ())
+    yield from hosted.emitter.batches(chain(passed, host.run(labels, log), host.written()), share.task)

@@ -158,7 +158,6 @@ class PageFiles:
             yield epoch, hot, value
 
     def get(self, epoch: int, hot: bool = False) -> bytes | None:
-        """One page."""
         file = _file_of(epoch, hot)
         content = self._fetched.pop(file) if file in self._fetched else self._store.read(file)
         if content is None:

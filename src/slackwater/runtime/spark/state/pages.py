@@ -96,11 +96,9 @@ class Account:
 
     @property
     def oldest(self) -> int:
-        """The epoch of the oldest page."""
         return next(iter(self.size))
 
     def note(self, epoch: int, entries: Sequence[StateUpdate], hot: bool = False) -> None:
-        """A page has been read or written."""
         if not hot:
             self.size[epoch], self.counting[epoch] = HEAD + _bytes(entries), 0
         for one in entries:
@@ -117,7 +115,6 @@ class Account:
                     self.counting[epoch] += _bytes([one])
 
     def forget(self, epoch: int) -> None:
-        """A page has been dropped."""
         del self.size[epoch], self.counting[epoch]
 
     def is_too_long(self, moved: int, spare: int) -> bool:

@@ -21,9 +21,8 @@ from slackwater.observe.report import LatencyUse
 from slackwater.observe.value import IdleOptions, QueryProgress, Sample
 from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
+from slackwater.runtime.side_outputs.collectors import LATE, REJECTED, BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
 from slackwater.runtime.watching import progress_of
@@ -68,7 +67,6 @@ class QueryRecord:
         self.begin()
 
     def begin(self) -> None:
-        """A micro-batch begins."""
         self.latency = LatencyUse()
         self.late_examples: dict[str, str] = {}
         """A tuple of each stream that came late in this micro-batch, as JSON."""
@@ -109,7 +107,6 @@ class QueryRecord:
             self.side_output.add_rejected(own, reason)
 
     def emitted(self, emission: Emission) -> None:
-        """Something leaves the kernel."""
         self.emitted_late(emission)
         self.latency.note(emission)
 
@@ -156,7 +153,6 @@ class QueryRecord:
         )
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
-        """What to write after a micro-batch."""
         if not self._saved:
             yield state_update(*KEPT, self._structure.encode())
             yield self.targets.as_update()
@@ -165,7 +161,6 @@ class QueryRecord:
         yield state_update(NAMESPACE, "counts", encode_json(saved))
 
     def restore(self, entries: Iterable[StateUpdate]) -> None:
-        """Take over all state, or what changed since."""
         for entry in entries:
             if entry.value is None:
                 continue

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from slackwater.core.state import StateUpdate, decode_array, encode_array
 from slackwater.disorder.meters import Report
-from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.page_files import REPORTS, file_name
 from slackwater.runtime.spark.state.pages import Page, decoded, encoded
+from slackwater.runtime.spark.state.root import TaskLog
 from slackwater.runtime.spark.store import Store, sealed, unsealed
 
 READING_AT_ONCE = 8
@@ -60,7 +60,7 @@ class Reports:
 
     def write(self) -> None:
         """Publish the reports of this task; those before the last micro-batch are removed."""
-        if not self._wanted:
+        if not (self._wanted and self._log.lasts):
             return
         now, store = self._log.micro_batch, self._log.own_store()
         entries = tuple(_entries(self._made))

@@ -30,13 +30,12 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import query_for
 from slackwater.runtime.spark.exchange.format import OpenBlock, read_block
-from slackwater.runtime.spark.exchange.partials import PartialsHeader, Within, aggregate_of
-from slackwater.runtime.spark.output_schema import ROWS
+from slackwater.runtime.spark.exchange.writer import PartialsHeader, Within, aggregate_of
+from slackwater.runtime.spark.output_schema import ROWS, Emitted
 from slackwater.runtime.spark.state.checkpoint import Targets
-from slackwater.runtime.spark.state.emitters import Emitted
 from slackwater.runtime.spark.state.record import NAMESPACE as RECORD
 from slackwater.runtime.spark.state.record import QueryRecord
-from slackwater.runtime.spark.state.root import secret_of_task
+from slackwater.runtime.spark.workers import secret_of_task
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
@@ -135,7 +134,6 @@ class Shard:
         return iter(())
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
-        """End an epoch in which no stream spoke."""
         self.record.begin()
         yield from self._drained(self.kernel.on_processing_time(now))
 

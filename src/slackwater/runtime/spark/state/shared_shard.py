@@ -26,15 +26,14 @@ from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.kernel import FAILED, PAUSED, RUNNING
 from slackwater.operators.query_set.member import Member as Hosted
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.query_sets import QuerySetKernel
-from slackwater.runtime.spark.exchange.format import OpenBlock
-from slackwater.runtime.spark.exchange.header import Reported
-from slackwater.runtime.spark.groups import Group
+from slackwater.runtime.kernels import QuerySetKernel
+from slackwater.runtime.spark.exchange.format import OpenBlock, Reported
+from slackwater.runtime.spark.members import Group
 from slackwater.runtime.spark.state.checkpoint import Targets
 from slackwater.runtime.spark.state.record import QueryRecord
 from slackwater.runtime.spark.state.reports import ReportOf, Reports
-from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.runtime.spark.state.shard import Block
+from slackwater.runtime.spark.workers import secret_of_task
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, SAME_HASH
@@ -93,7 +92,6 @@ class SharedShard:
 
     @property
     def domain(self) -> Domain:
-        """Clocks, log and queries."""
         return self._domain
 
     @property
@@ -108,11 +106,9 @@ class SharedShard:
         self.kernel.pause(key)
 
     def resume(self, key: str) -> None:
-        """Go on with a query that rests."""
         self.kernel.resume(key)
 
     def fail(self, key: str, reason: str) -> None:
-        """A query has failed elsewhere."""
         self.kernel.fail(key, UsageError(reason))
 
     def aim(self, key: str, plan: PhysicalPlan, targets: Targets, entries: Iterable[StateUpdate]) -> None:
@@ -141,7 +137,6 @@ class SharedShard:
             hosted.query.release.hear(reports.heard(key, self.records[key].plan.learning_key))
 
     def report(self, key: str, label: int, reports: Reports) -> None:
-        """What a query has observed here."""
         hosted = self._member(key)
         if hosted.status == RUNNING:
             of = ReportOf(label, key, self.records[key].plan.learning_key)
@@ -150,13 +145,11 @@ class SharedShard:
             reports.pass_on(label, key)
 
     def on_processing_time(self, now: int) -> Iterator[tuple[str, Emission]]:
-        """End an epoch in which no stream spoke."""
         for record in self.records.values():
             record.begin()
         yield from self._drained(self.kernel.on_processing_time(now))
 
     def epoch(self, blocks: Iterable[Block], now: int | None, end: bool) -> Iterator[tuple[str, Emission]]:
-        """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch."""
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
         end = end or any(block.header["end"] for block in ordered)
         for record in self.records.values():
@@ -288,7 +281,6 @@ class SharedShard:
         return self.kernel.log_tuples + self.guard.pending
 
     def progress(self, key: str, load: ShardLoad, rejected: Mapping[str, str]) -> QueryProgress:
-        """How one query is doing."""
         return self.records[key].progress(self.kernel.query(key), load, rejected)
 
     # State.

@@ -15,12 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
 from slackwater.language.scope import did_you_mean
-from slackwater.runtime.spark.upsert.changes import CHANGE, as_changes
-from slackwater.runtime.spark.upsert.delta import DeltaTable
-from slackwater.runtime.spark.upsert.iceberg import IcebergTable
-from slackwater.runtime.spark.upsert.names import check_columns
+from slackwater.runtime.spark.outputs import Writer
+from slackwater.runtime.spark.upsert.changes import CHANGE, Opened, Target, as_changes, check_columns
+from slackwater.runtime.spark.upsert.merge import DeltaTable, IcebergTable
 from slackwater.runtime.spark.upsert.postgres import PostgresTable
-from slackwater.runtime.spark.upsert.table import Opened, Target
 from slackwater.runtime.spark.upsert.topic import CompactedTopic
 
 KINDS: Mapping[str, Callable[..., Target]] = {
@@ -32,7 +30,7 @@ KINDS: Mapping[str, Callable[..., Target]] = {
 
 
 @dataclass(frozen=True)
-class Upsert:
+class Upsert(Writer):
     """A table with the key of its rows; `upsert` makes one."""
 
     target: Target
@@ -45,15 +43,11 @@ class Upsert:
     _opened: list[Opened] = field(default_factory=list, compare=False, repr=False)
 
     takes_changes = True
-    only_rows = True
-    folder = None
 
     def with_key(self, declared: tuple[str, ...] | None) -> Upsert:
-        """The sink for a query whose plan declares this key, or none."""
         return replace(self, declared=tuple(declared or ()))
 
     def check(self, columns: Sequence[str], what: str) -> None:
-        """Refuse what cannot be written here, before anything starts."""
         key = self._key(columns, what)
         if columns:
             check_columns(columns, key, what)
@@ -75,11 +69,9 @@ class Upsert:
         return key
 
     def of_run(self, run: str, what: str) -> Upsert:
-        """The sink as one query has it."""
         return replace(self, run=f"slackwater {run} {what}", _opened=[])
 
     def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
-        """Refuse a table with change rows of another checkpoint: their versions would begin again."""
         if self.target.has_rows_of_another_run(spark):
             raise UsageError(
                 f"{what}: table {self.target.name!r} has the rows of another run, whose versions say nothing here;"
@@ -87,7 +79,6 @@ class Upsert:
             )
 
     def write(self, frame: DataFrame, number: int) -> None:
-        """Apply the rows of one micro-batch."""
         what = f"upsert into {self.target.name!r}"
         key = self._key(frame.columns, what)
         check_columns(frame.columns, key, what)

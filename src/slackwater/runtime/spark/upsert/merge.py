@@ -1,13 +1,16 @@
-"""Tables of Spark that take MERGE: what Delta and Iceberg have in common.
+"""Tables of Spark that take MERGE: Delta and Iceberg.
 
 Invariant: a micro-batch is one MERGE, which a format commits whole or not at all. To apply it once more changes
 nothing, since a change counts only where its version is higher than that of the row, and Spark repeats no micro-batch
-but the last. The number of the micro-batch goes into the same commit, so that a process which was taken for dead, and
-comes late, is passed over as well.
+but the last. The name of the run and the number of the micro-batch go into the same commit, so that a process which was
+taken for dead, and comes late, is passed over as well. Delta passes over a number that it has, and refuses the second
+of two that are written at the same time. Of Iceberg a start passes over what a snapshot says is there; where snapshots
+have expired, versions alone make a repetition harmless.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -34,9 +37,8 @@ from pyspark.sql.types import (
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import JvmEndedError, one_sentence
-from slackwater.runtime.spark.upsert.changes import CHANGE, DELETE, VERSION, newest, quoted
-from slackwater.runtime.spark.upsert.names import parts_of
-from slackwater.runtime.spark.upsert.table import not_written
+from slackwater.runtime.spark.types import quoted
+from slackwater.runtime.spark.upsert.changes import CHANGE, DELETE, VERSION, check_fits, newest, not_written, parts_of
 from slackwater.runtime.spark.versions import build_of, versions_with
 
 RUN = "slackwater.run"
@@ -83,7 +85,6 @@ class MergedTable(ABC):
         return ()
 
     def check(self, what: str) -> None:
-        """Refuse a session without the format."""
         _ = self.identifier
         spark = SparkSession.getActiveSession()
         if spark is not None:
@@ -123,7 +124,6 @@ class MergedTable(ABC):
         return next((row["value"] for row in found if row["key"] == RUN), None)
 
     def opened(self, run: str) -> Merging:
-        """The table for the micro-batches of this run."""
         return Merging(self, run)
 
 
@@ -137,7 +137,6 @@ class Merging:
         """A session for our statements, whose settings nobody else gets."""
 
     def apply(self, changes: DataFrame, keys: Sequence[str], number: int, versioned: bool) -> None:
-        """Merge the change rows of a micro-batch."""
         left = TRIES
         while True:
             left -= 1
@@ -184,7 +183,7 @@ class Merging:
                 made = made.tableProperty(name, value)
             made.create()
             return
-        check_schema(schema, there, table.name)
+        check_fits(_types(there), _types(schema), holds, table.name, lambda type: type.simpleString())
         if versioned and table.claimed_by(spark) != self._run:
             text = self._run.replace("\\", "\\\\").replace("'", "\\'")
             spark.sql(f"ALTER TABLE {table.identifier} SET TBLPROPERTIES ('{RUN}' = '{text}')")
@@ -229,22 +228,8 @@ def schema_of(spark: SparkSession, identifier: str) -> StructType | None:
         return None
 
 
-def check_schema(given: StructType, stored: StructType, name: str) -> None:
-    """Refuse a table that has other columns than the rows, or cannot hold them."""
-    types = {one.name: one.dataType for one in stored}
-    for one in given:
-        if one.name not in types:
-            raise UsageError(f"table {name!r} has no column '{one.name}', which the results have; name another table")
-        if not holds(types[one.name], one.dataType):
-            raise UsageError(
-                f"table {name!r}: column '{one.name}' is {types[one.name].simpleString()}, and that of the results"
-                f" {one.dataType.simpleString()}; name another table, or use CAST in the query"
-            )
-    for other in types:
-        if other not in given.names:
-            raise UsageError(
-                f"table {name!r} has a column '{other}', which the results do not have; name another table"
-            )
+def _types(schema: StructType) -> dict[str, DataType]:
+    return {one.name: one.dataType for one in schema}
 
 
 def holds(stored: DataType, given: DataType) -> bool:
@@ -272,3 +257,63 @@ def _has_class(jvm: object, name: str) -> bool:
     except Exception:
         return False
     return True
+
+
+UNUSUAL = " ,;{}()\n\t="
+
+
+@dataclass(frozen=True)
+class DeltaTable(MergedTable):
+    """A path, which has a slash, or a table of the catalog."""
+
+    format: ClassVar[str] = "delta"
+    marker: ClassVar[str] = "io.delta.sql.DeltaSparkSessionExtension"
+    settings: ClassVar[Mapping[str, str]] = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+    @property
+    def identifier(self) -> str:
+        if "/" not in self.name:
+            return super().identifier
+        path = self.name if ":/" in self.name else os.path.abspath(self.name)
+        return f"delta.{quoted(path.rstrip('/'))}"
+
+    def properties(self, columns: Sequence[str]) -> dict[str, str]:
+        """Names with letters that parquet does not take are mapped to others within the files."""
+        unusual = any(letter in UNUSUAL for name in columns for letter in name)
+        return {"delta.columnMapping.mode": "name"} if unusual else {}
+
+    def marks(self, run: str, number: int) -> dict[str, str]:
+        return {
+            "spark.databricks.delta.write.txnAppId": run,
+            "spark.databricks.delta.write.txnVersion": str(number),
+        }
+
+
+PROPERTIES = "spark.sql.iceberg.snapshot-property."
+OF_RUN, BATCH = "slackwater-run", "slackwater-batch"
+"""What the summary of a snapshot says: whose it is, and the number of its micro-batch."""
+
+
+@dataclass(frozen=True)
+class IcebergTable(MergedTable):
+    """A table of a catalog of Iceberg."""
+
+    format: ClassVar[str] = "iceberg"
+    marker: ClassVar[str] = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    settings: ClassVar[Mapping[str, str]] = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    }
+
+    def marks(self, run: str, number: int) -> dict[str, str]:
+        return {f"{PROPERTIES}{OF_RUN}": run, f"{PROPERTIES}{BATCH}": str(number)}
+
+    def before_merge(self) -> tuple[str, ...]:
+        return (f"REFRESH TABLE {self.identifier}",)
+
+    def last_of(self, spark: SparkSession, run: str) -> int:
+        summaries = spark.table(f"{self.identifier}.snapshots").select("summary").collect()
+        numbers = [int(row["summary"][BATCH]) for row in summaries if row["summary"].get(OF_RUN) == run]
+        return max(numbers, default=-1)

@@ -2,11 +2,15 @@
 
 Invariant: one transaction has the rows of a micro-batch and its number in the ledger `slackwater_upserts`. A number
 that is there is passed over, and the row of the ledger is locked before it is read, so of two processes on one
-checkpoint the later sees what the earlier has done. What fails half way leaves nothing, not even the table.
+checkpoint the later sees what the earlier has done. What fails half way leaves nothing, not even the table. Every type
+of a column has one in PostgreSQL that holds all its values; what has none is refused by the name of its column. Nested
+values are JSON, as Spark writes them.
 """
 
 from __future__ import annotations
 
+import io
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,17 +18,110 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark.upsert.changes import CHANGE, DELETE, VERSION, newest_rows
-from slackwater.runtime.spark.upsert.names import parts_of
-from slackwater.runtime.spark.upsert.postgres_types import as_csv, check_types, plain_table, type_of
-from slackwater.runtime.spark.upsert.table import not_written
+from slackwater.runtime.spark.types import column
+from slackwater.runtime.spark.upsert.changes import (
+    CHANGE,
+    DELETE,
+    JSON,
+    VERSION,
+    check_fits,
+    newest_rows,
+    not_written,
+    parts_of,
+)
+from slackwater.runtime.spark.versions import as_table
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
-    from psycopg.sql import Composed
+    from psycopg.sql import Composed, Identifier
+
+NESTED = b"slackwater.nested"
+"""The mark of a column that is JSON by now."""
+PLAIN = {
+    pa.bool_(): "boolean", pa.int8(): "smallint", pa.int16(): "smallint", pa.int32(): "integer", pa.int64(): "bigint",
+    pa.float32(): "real", pa.float64(): "double precision", pa.string(): "text", pa.large_string(): "text",
+    pa.date32(): "date", pa.binary(): "bytea", pa.large_binary(): "bytea",
+}  # fmt: skip
+HOLD = {
+    "smallint": ("smallint", "integer", "bigint"), "integer": ("integer", "bigint"),
+    "real": ("real", "double precision"), "text": ("text", "character varying", "character", "citext"),
+    "jsonb": ("jsonb", "json"),
+}  # fmt: skip
+"""The types that hold all values of a type, where these are more than itself; a text may be too long, and is refused
+then."""
+_NUMERIC = re.compile(r"numeric(?:\((\d+),(-?\d+)\))?$")
+
+
+def plain_table(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame, nested columns as JSON."""
+    nested = {one.name for one in frame.schema if isinstance(one.dataType, (ArrayType, MapType, StructType))}
+    rows = as_table(
+        frame.select(
+            *(fn.to_json(column(name), JSON).alias(name) if name in nested else column(name) for name in frame.columns)
+        )
+    )
+    return rows.cast(
+        pa.schema([one.with_metadata({NESTED: b""}) if one.name in nested else one for one in rows.schema])
+    )
+
+
+def type_of(field: pa.Field) -> str:
+    """The type of a column in PostgreSQL.
+
+    >>> type_of(pa.field("at", pa.timestamp("us", "UTC"))), type_of(pa.field("price", pa.decimal128(12, 2)))
+    ('timestamp with time zone', 'numeric(12,2)')
+    """
+    type = field.type
+    if NESTED in (field.metadata or {}):
+        return "jsonb"
+    if type in PLAIN:
+        return PLAIN[type]
+    if pa.types.is_timestamp(type):
+        return "timestamp with time zone" if type.tz else "timestamp without time zone"
+    if pa.types.is_decimal(type):
+        return f"numeric({type.precision},{type.scale})"
+    if pa.types.is_duration(type):
+        return "interval"
+    raise UsageError(f"column '{field.name}' is {type}, which PostgreSQL has no type for; leave it out, or use CAST")
+
+
+def holds(stored: str, given: str) -> bool:
+    """Whether a type can hold the values of another.
+
+    >>> holds("bigint", "integer"), holds("character varying(20)", "text"), holds("numeric(9,2)", "numeric(12,2)")
+    (True, True, False)
+    """
+    number, own = _NUMERIC.match(given), _NUMERIC.match(stored)
+    if number is not None and own is not None:
+        if own[1] is None:
+            return True
+        return int(own[2]) >= int(number[2]) and int(own[1]) - int(own[2]) >= int(number[1]) - int(number[2])
+    return stored.split("(")[0] in HOLD.get(given, ()) or stored == given
+
+
+def as_csv(rows: pa.Table) -> bytes:
+    """Rows as COPY reads them; a text is in quotes, null is nothing at all."""
+    columns = []
+    for one, type in zip(rows.columns, rows.schema.types, strict=True):
+        if pa.types.is_decimal(type):
+            one = one.cast(pa.string())
+        elif pa.types.is_duration(type):
+            micros = one.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
+            one = pc.binary_join_element_wise(micros, " microseconds", "")
+        elif pa.types.is_binary(type) or pa.types.is_large_binary(type):
+            one = pa.array([None if value is None else f"\\x{value.hex()}" for value in one.to_pylist()], pa.string())
+        columns.append(one)
+    out = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    pyarrow.csv.write_csv(pa.table(columns, names=rows.column_names), out, options)
+    return out.getvalue()
+
 
 INSTALL = "an upsert into PostgreSQL needs a client: pip install 'slackwater[postgres]'"
 LEDGER = "slackwater_upserts"
@@ -67,11 +164,9 @@ class PostgresTable:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The name, in parts."""
         return parts_of(self.name, '"')
 
     def connect(self) -> Connection[Any]:
-        """A new connection."""
         psycopg = client()
         given = psycopg.conninfo.conninfo_to_dict(self.dsn)
         return psycopg.connect(**{**CONNECTION, **given})
@@ -90,16 +185,14 @@ class PostgresTable:
             ) from None
 
     def has_rows_of_another_run(self, spark: SparkSession) -> bool:
-        """Whether it has rows, and the ledger says that they are those of change rows."""
         psycopg = client()
         try:
             with self.connect() as connection, connection.cursor() as cursor:
-                return _has_change_rows(cursor, self.parts)
+                return Statements(cursor, self).has_change_rows()
         except psycopg.Error as error:
             raise UsageError(f"table {self.name!r} cannot be read: {said(error)}") from None
 
     def opened(self, run: str) -> PostgresWriter:
-        """The table for the micro-batches of this run."""
         return PostgresWriter(self, run)
 
 
@@ -112,7 +205,6 @@ class PostgresWriter:
         self._checked = False
 
     def apply(self, changes: DataFrame, keys: Sequence[str], number: int, versioned: bool) -> None:
-        """Apply the change rows of a micro-batch."""
         self.write(plain_table(changes), keys, number, versioned)
 
     def write(self, changes: pa.Table, keys: Sequence[str], number: int, versioned: bool = True) -> None:
@@ -145,17 +237,7 @@ class PostgresWriter:
         if self._connection is None:
             self._connection = self._table.connect()
         with self._connection.transaction(), self._connection.cursor() as cursor:
-            if not self._checked:
-                create(cursor, self._table, batch)
-            ledger, target = ledger_beside(self._table.parts), resolved(cursor, self._table.parts)
-            if begun(cursor, ledger, self._run, target, batch) >= batch.number:
-                return
-            if not self._checked:
-                check_types(stored_types(cursor, self._table.parts), batch.schema, self._table.name)
-            check_key(cursor, self._table, batch)
-            stage(cursor, batch)
-            apply(cursor, self._table.parts, batch)
-            note(cursor, ledger, self._run, target, batch.number)
+            Transaction(cursor, self._table, self._run, batch).write(self._checked)
         self._checked = True
 
 
@@ -174,187 +256,188 @@ class Batch:
         return self.rows.schema.remove(self.rows.schema.get_field_index(CHANGE))
 
 
-def ledger_beside(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The name of the ledger, in the schema of the table."""
-    return (*parts[:-1], LEDGER)
+class Statements:
+    """Statements about a table, and the ledger in its schema."""
+
+    def __init__(self, cursor: Cursor[Any], table: PostgresTable) -> None:
+        self._cursor, self._table, self._sql = cursor, table, client().sql
+        self._target = self._sql.Identifier(*table.parts)
+        self._ledger = self._sql.Identifier(*table.parts[:-1], LEDGER)
+
+    def _do(self, text: str, *parts: Any, given: Sequence[Any] | None = None, **named: Any) -> None:
+        """Have a statement done with these names and values in it."""
+        self._cursor.execute(self._sql.SQL(text).format(*parts, **named), given)
+
+    def _found(self) -> tuple[Any, ...]:
+        found = self._cursor.fetchone()
+        assert found is not None
+        return tuple(found)
+
+    def _text(self, composed: Any) -> str:
+        return str(composed.as_string(self._cursor))
+
+    def resolved(self, table: Identifier) -> str | None:
+        """The name of a table with its schema, as nobody else has it; None where there is no such table."""
+        self._cursor.execute(
+            "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = to_regclass(%s)",
+            [self._text(table)],
+        )
+        found = self._cursor.fetchone()
+        return None if found is None else str(found[0])
+
+    def has_change_rows(self) -> bool:
+        """Whether the table has rows, and the ledger says that they are those of change rows."""
+        target = self.resolved(self._target)
+        if target is None or self.resolved(self._ledger) is None:
+            return False
+        self._do(
+            "SELECT EXISTS (SELECT FROM {} WHERE target = %s AND versioned) AND EXISTS (SELECT FROM {})",
+            self._ledger, self._target, given=[target],
+        )  # fmt: skip
+        return bool(self._found()[0])
 
 
-def resolved(cursor: Cursor[Any], parts: tuple[str, ...]) -> str | None:
-    """The name of a table with its schema, as nobody else has it; None where there is no such table."""
-    from psycopg import sql
+class Transaction(Statements):
+    """One micro-batch."""
 
-    cursor.execute(
-        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE c.oid = to_regclass(%s)",
-        [sql.Identifier(*parts).as_string(cursor)],
-    )
-    found = cursor.fetchone()
-    return None if found is None else str(found[0])
+    def __init__(self, cursor: Cursor[Any], table: PostgresTable, run: str, batch: Batch) -> None:
+        super().__init__(cursor, table)
+        self._run, self._batch = run, batch
+        self._staged = self._sql.Identifier(STAGED)
 
+    def write(self, is_checked: bool) -> None:
+        """Apply it, unless that has been done; the table fits where that `is_checked`."""
+        if not is_checked:
+            self._create()
+        target = self.resolved(self._target)
+        if self._begun(target) >= self._batch.number:
+            return
+        if not is_checked:
+            given = {one.name: type_of(one) for one in self._batch.schema}
+            check_fits(self._stored_types(), given, holds, self._table.name)
+        self._check_key()
+        self._stage()
+        self._apply()
+        self._do(
+            "UPDATE {} SET batch = %s, at = now() WHERE run = %s AND target = %s",
+            self._ledger, given=[self._batch.number, self._run, target],
+        )  # fmt: skip
 
-def _has_change_rows(cursor: Cursor[Any], parts: tuple[str, ...]) -> bool:
-    from psycopg import sql
-
-    target, ledger = resolved(cursor, parts), ledger_beside(parts)
-    if target is None or resolved(cursor, ledger) is None:
-        return False
-    cursor.execute(
-        sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE target = %s AND versioned) AND EXISTS (SELECT FROM {})").format(
-            sql.Identifier(*ledger), sql.Identifier(*parts)
-        ),
-        [target],
-    )
-    return bool(_one(cursor)[0])
-
-
-def create(cursor: Cursor[Any], table: PostgresTable, batch: Batch) -> None:
-    """Create the ledger and the table where they are not there."""
-    from psycopg import sql
-
-    # Two that create a table at the same time get in each other's way.
-    cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LEDGER])
-    parts = table.parts
-    if resolved(cursor, ledger_beside(parts)) is None:
-        cursor.execute(
-            sql.SQL(
+    def _create(self) -> None:
+        """Create the ledger and the table where they are not there."""
+        # Two that create a table at the same time get in each other's way.
+        self._cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LEDGER])
+        if self.resolved(self._ledger) is None:
+            self._do(
                 "CREATE TABLE {} (run text, target text, batch bigint NOT NULL, versioned boolean NOT NULL,"
-                " at timestamptz NOT NULL, PRIMARY KEY (run, target))"
-            ).format(sql.Identifier(*ledger_beside(parts)))
+                " at timestamptz NOT NULL, PRIMARY KEY (run, target))",
+                self._ledger,
+            )
+        if self.resolved(self._target) is not None:
+            return
+        self._do("CREATE TABLE {} ({})", self._target, self._columns(self._batch.schema))
+        unique = self._sql.SQL("UNIQUE NULLS NOT DISTINCT" if self._takes_nulls else "PRIMARY KEY")
+        self._do("ALTER TABLE {} ADD {} ({})", self._target, unique, self._listed(self._batch.keys))
+
+    @property
+    def _takes_nulls(self) -> bool:
+        return bool(self._cursor.connection.info.server_version >= TAKES_NULL_KEYS)
+
+    def _begun(self, target: str | None) -> int:
+        """Lock the row of the run in the ledger; the last micro-batch that it has."""
+        self._do(
+            "INSERT INTO {} VALUES (%s, %s, -1, %s, now()) ON CONFLICT DO NOTHING",
+            self._ledger, given=[self._run, target, self._batch.versioned],
+        )  # fmt: skip
+        self._do(
+            "SELECT batch FROM {} WHERE run = %s AND target = %s FOR UPDATE", self._ledger, given=[self._run, target]
         )
-    if resolved(cursor, parts) is not None:
-        return
-    cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(*parts), _columns(batch.schema)))
-    takes_nulls = cursor.connection.info.server_version >= TAKES_NULL_KEYS
-    cursor.execute(
-        sql.SQL("ALTER TABLE {} ADD {} ({})").format(
-            sql.Identifier(*parts),
-            sql.SQL("UNIQUE NULLS NOT DISTINCT") if takes_nulls else sql.SQL("PRIMARY KEY"),
-            _listed(batch.keys),
+        return int(self._found()[0])
+
+    def _stored_types(self) -> dict[str, str]:
+        """The columns of the table, with their types as PostgreSQL writes them."""
+        self._cursor.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            [self._text(self._target)],
         )
-    )
+        return dict(self._cursor.fetchall())
 
-
-def begun(cursor: Cursor[Any], ledger: tuple[str, ...], run: str, target: str | None, batch: Batch) -> int:
-    """Lock the row of a run in the ledger; the last micro-batch that it has."""
-    from psycopg import sql
-
-    cursor.execute(
-        sql.SQL("INSERT INTO {} VALUES (%s, %s, -1, %s, now()) ON CONFLICT DO NOTHING").format(sql.Identifier(*ledger)),
-        [run, target, batch.versioned],
-    )
-    cursor.execute(
-        sql.SQL("SELECT batch FROM {} WHERE run = %s AND target = %s FOR UPDATE").format(sql.Identifier(*ledger)),
-        [run, target],
-    )
-    return int(_one(cursor)[0])
-
-
-def note(cursor: Cursor[Any], ledger: tuple[str, ...], run: str, target: str | None, number: int) -> None:
-    """Note in the ledger that a micro-batch is written."""
-    from psycopg import sql
-
-    cursor.execute(
-        sql.SQL("UPDATE {} SET batch = %s, at = now() WHERE run = %s AND target = %s").format(sql.Identifier(*ledger)),
-        [number, run, target],
-    )
-
-
-def stored_types(cursor: Cursor[Any], parts: tuple[str, ...]) -> dict[str, str]:
-    """The columns of a table, with their types as PostgreSQL writes them."""
-    from psycopg import sql
-
-    cursor.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-        [sql.Identifier(*parts).as_string(cursor)],
-    )
-    return dict(cursor.fetchall())
-
-
-def check_key(cursor: Cursor[Any], table: PostgresTable, batch: Batch) -> None:
-    """Refuse a table that would take two rows of one key."""
-    from psycopg import sql
-
-    null = next((name for name in batch.keys if batch.rows.column(name).null_count), None)
-    distinct = "NOT i.indnullsnotdistinct" if cursor.connection.info.server_version >= TAKES_NULL_KEYS else "TRUE"
-    cursor.execute(
-        sql.SQL(
+    def _check_key(self) -> None:
+        """Refuse a table that would take two rows of one key."""
+        batch = self._batch
+        null = next((name for name in batch.keys if batch.rows.column(name).null_count), None)
+        distinct = "NOT i.indnullsnotdistinct" if self._takes_nulls else "TRUE"
+        self._do(
             "SELECT bool_and({}) FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid"
             " AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND %s = (SELECT"
             ' array_agg(a.attname::text ORDER BY a.attname::text COLLATE "C") FROM pg_attribute a'
-            " WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))"
-        ).format(sql.SQL(distinct)),
-        [sql.Identifier(*table.parts).as_string(cursor), sorted(batch.keys)],
-    )
-    takes_two = _one(cursor)[0]
-    if takes_two is None or (takes_two and null is not None):
-        nulls = "" if distinct == "TRUE" else " NULLS NOT DISTINCT"
-        why = "no unique index of the key" if takes_two is None else f"takes two rows whose '{null}' is null"
-        create_index = sql.SQL("CREATE UNIQUE INDEX ON {} ({})").format(
-            sql.Identifier(*table.parts), _listed(batch.keys)
-        )
-        raise UsageError(f"table {table.name!r} has {why}: {create_index.as_string(cursor)}{nulls}")
+            " WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))",
+            self._sql.SQL(distinct), given=[self._text(self._target), sorted(batch.keys)],
+        )  # fmt: skip
+        takes_two = self._found()[0]
+        if takes_two is None or (takes_two and null is not None):
+            nulls = "" if distinct == "TRUE" else " NULLS NOT DISTINCT"
+            why = "no unique index of the key" if takes_two is None else f"takes two rows whose '{null}' is null"
+            index = self._sql.SQL("CREATE UNIQUE INDEX ON {} ({})").format(self._target, self._listed(batch.keys))
+            raise UsageError(f"table {self._table.name!r} has {why}: {self._text(index)}{nulls}")
 
+    def _stage(self) -> None:
+        """Copy change rows to a table that goes with the transaction."""
+        schema = self._batch.rows.schema
+        self._do("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", self._staged, self._columns(schema))
+        copied = self._sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)")
+        with self._cursor.copy(copied.format(self._staged, self._listed(schema.names))) as copy:
+            copy.write(as_csv(self._batch.rows))
 
-def stage(cursor: Cursor[Any], batch: Batch) -> None:
-    """Copy change rows to a table that goes with the transaction."""
-    from psycopg import sql
-
-    staged, schema = sql.Identifier(STAGED), batch.rows.schema
-    cursor.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(staged, _columns(schema)))
-    copied = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(staged, _listed(schema.names))
-    with cursor.copy(copied) as copy:
-        copy.write(as_csv(batch.rows))
-
-
-def apply(cursor: Cursor[Any], parts: tuple[str, ...], batch: Batch) -> None:
-    """Apply what is staged."""
-    from psycopg import sql
-
-    names = {
-        "target": sql.Identifier(*parts), "staged": sql.Identifier(STAGED), "version": sql.Identifier(VERSION),
-        "change": sql.Identifier(CHANGE), "gone": sql.Literal(DELETE),
-    }  # fmt: skip
-    for same in sames(batch):
-        cursor.execute(
-            sql.SQL(
+    def _apply(self) -> None:
+        """Apply what is staged."""
+        sql, keys, columns = self._sql, self._batch.keys, self._batch.schema.names
+        names = {
+            "target": self._target, "staged": self._staged, "version": sql.Identifier(VERSION),
+            "change": sql.Identifier(CHANGE), "gone": sql.Literal(DELETE),
+        }  # fmt: skip
+        for same in self._sames():
+            self._do(
                 "DELETE FROM {target} AS stored USING pg_temp.{staged} AS given"
-                " WHERE {same} AND given.{change} = {gone} AND coalesce(stored.{version}, -1) < given.{version}"
-            ).format(same=same, **names)
-        )
-    columns = batch.schema.names
-    sets = sql.SQL(", ").join(
-        sql.SQL("{one} = EXCLUDED.{one}").format(one=sql.Identifier(name)) for name in columns if name not in batch.keys
-    )
-    cursor.execute(
-        sql.SQL(
+                " WHERE {same} AND given.{change} = {gone} AND coalesce(stored.{version}, -1) < given.{version}",
+                same=same, **names,
+            )  # fmt: skip
+        others = [sql.Identifier(name) for name in columns if name not in keys]
+        sets = sql.SQL(", ").join(sql.SQL("{one} = EXCLUDED.{one}").format(one=one) for one in others)
+        self._do(
             "INSERT INTO {target} AS stored ({columns}) SELECT {columns} FROM pg_temp.{staged} WHERE {change} <> {gone}"
-            " ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE coalesce(stored.{version}, -1) < EXCLUDED.{version}"
-        ).format(columns=_listed(columns), keys=_listed(batch.keys), sets=sets, **names)
-    )
+            " ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE coalesce(stored.{version}, -1) < EXCLUDED.{version}",
+            columns=self._listed(columns), keys=self._listed(keys), sets=sets, **names,
+        )  # fmt: skip
 
+    def _sames(self) -> list[Composed]:
+        """How the keys of rows to delete are found: one condition for each set of columns that are null together.
 
-def sames(batch: Batch) -> list[Composed]:
-    """Of the rows to delete, how their keys are found: one condition for each set of columns that are null together.
+        `IS NOT DISTINCT FROM` would say it at once, and no index answers it.
+        """
+        sql, keys = self._sql, self._batch.keys
+        gone = self._batch.rows.filter(pc.equal(self._batch.rows.column(CHANGE), DELETE))
+        nulls = pa.table([pc.is_null(gone.column(name)) for name in keys], names=[str(i) for i in range(len(keys))])
+        found = nulls.group_by(nulls.column_names).aggregate([]).to_pylist()
 
-    `IS NOT DISTINCT FROM` would say it at once, and no index answers it.
-    """
-    from psycopg import sql
+        def one(name: str, null: bool) -> Any:
+            text = "stored.{} IS NULL AND given.{} IS NULL" if null else "stored.{} = given.{}"
+            return sql.SQL(text).format(sql.Identifier(name), sql.Identifier(name))
 
-    gone = batch.rows.filter(pc.equal(batch.rows.column(CHANGE), DELETE))
-    nulls = pa.table(
-        [pc.is_null(gone.column(name)) for name in batch.keys], names=[str(i) for i in range(len(batch.keys))]
-    )
-    found = nulls.group_by(nulls.column_names).aggregate([]).to_pylist()
+        return [
+            sql.SQL(" AND ").join(one(name, null) for name, null in zip(keys, row.values(), strict=True))
+            for row in found
+        ]
 
-    def one(name: str, null: bool) -> Composed:
-        text = "stored.{} IS NULL AND given.{} IS NULL" if null else "stored.{} = given.{}"
-        return sql.SQL(text).format(sql.Identifier(name), sql.Identifier(name))
+    def _columns(self, schema: pa.Schema) -> Composed:
+        sql = self._sql
+        columns = (sql.SQL("{} " + type_of(one)).format(sql.Identifier(one.name)) for one in schema)
+        return sql.SQL(", ").join(columns)
 
-    return [
-        sql.SQL(" AND ").join(one(name, null) for name, null in zip(batch.keys, row.values(), strict=True))
-        for row in found
-    ]
+    def _listed(self, names: Sequence[str]) -> Composed:
+        return self._sql.SQL(", ").join(map(self._sql.Identifier, names))
 
 
 def said(error: BaseException) -> str:
@@ -362,21 +445,3 @@ def said(error: BaseException) -> str:
     diagnosis = getattr(error, "diag", None)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return str(getattr(diagnosis, "message_primary", None) or (lines[0] if lines else type(error).__name__))
-
-
-def _columns(schema: pa.Schema) -> Composed:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(sql.SQL("{} " + type_of(one)).format(sql.Identifier(one.name)) for one in schema)
-
-
-def _listed(names: Sequence[str]) -> Composed:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
-
-
-def _one(cursor: Cursor[Any]) -> tuple[Any, ...]:
-    found = cursor.fetchone()
-    assert found is not None
-    return tuple(found)

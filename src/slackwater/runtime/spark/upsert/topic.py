@@ -17,8 +17,8 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.kafka.brokers import check_brokers
 from slackwater.runtime.spark.kafka.transactions import AT_START, Transactions, administrator, client
-from slackwater.runtime.spark.upsert.changes import CHANGE, DELETE, VERSION, column, newest_rows
-from slackwater.runtime.spark.upsert.json import JSON
+from slackwater.runtime.spark.types import column
+from slackwater.runtime.spark.upsert.changes import CHANGE, DELETE, JSON, VERSION, newest_rows
 from slackwater.runtime.spark.versions import as_table
 
 POLICY, COMPACT = "cleanup.policy", "compact"
@@ -87,7 +87,6 @@ class CompactedTopic:
         return False
 
     def opened(self, run: str) -> TopicWriter:
-        """The topic for the micro-batches of this run."""
         return TopicWriter(self, run)
 
 
@@ -99,7 +98,6 @@ class TopicWriter:
         self._opened: Transactions | None = None
 
     def apply(self, changes: DataFrame, keys: Sequence[str], number: int, versioned: bool) -> None:
-        """Write a message for every key of a micro-batch."""
         self.write(as_table(messages(changes, keys)), number)
 
     def write(self, rows: pa.Table, number: int) -> None:

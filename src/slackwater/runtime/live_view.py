@@ -16,7 +16,7 @@ from rich.text import Text
 
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import queries_html, queries_text
-from slackwater.page.thinning import Thinned
+from slackwater.page.history import Thinned
 from slackwater.runtime.follow import follow
 from slackwater.runtime.watching import EVERY
 
@@ -39,7 +39,6 @@ class LiveView:
         """The cell that shows it already: a notebook shows the value of a cell once more."""
 
     def expect(self, query: str, **_: Any) -> None:
-        """A query will publish progress."""
         with self._lock:
             self._names[query] = False
 
@@ -50,7 +49,6 @@ class LiveView:
         self._news.set()
 
     def publish(self, progress: QueryProgress) -> None:
-        """The next progress of a query."""
         with self._lock:
             self._seen.setdefault(progress.query, Thinned()).add(progress)
         self._news.set()
