@@ -151,7 +151,8 @@ def _changing() -> Iterator[Example]:
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
     functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "VAR", "STDDEV", "MEDIAN", *DIFFERENT)
     chosen = AggregateSpec("MAX_BY", row, kind, by=V, float_by=True), AggregateSpec("MIN_BY", row, kind, by=L)
-    return (*(AggregateSpec(f, row, kind) for f in functions), *chosen, AggregateSpec("QUANTILE", row, kind, 0.9))
+    asked = AggregateSpec("QUANTILE", row, kind, 0.9), AggregateSpec("APPROX_COUNT_DISTINCT", row, kind, 0.3)
+    return (*(AggregateSpec(f, row, kind) for f in functions), *chosen, *asked)
 
 
 def _exact(row: int) -> tuple[AggregateSpec, ...]:
@@ -362,6 +363,14 @@ OPERATORS: tuple[Example, ...] = (
         AggregateSpec("MAX_BY", V, Kind.FLOAT, by=L),
         AggregateSpec("MAX_BY", L, by=V, float_by=True),
     ),
+    _aggregate(
+        "about how many",
+        8,
+        2,
+        (K,),
+        AggregateSpec("APPROX_COUNT_DISTINCT", V, Kind.FLOAT, 0.05),
+        AggregateSpec("APPROX_COUNT_DISTINCT", L, Kind.TEXT, 0.1),
+    ),
     _having("wanted groups", 6, 2, (K,), AggregateSpec("COUNT"), AggregateSpec("SUM", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
@@ -512,7 +521,9 @@ def _bounded(example: Example) -> Example:
     if not isinstance(spec, WindowAggregate) or spec.having is not None:
         return example
     known = [(one, FUNCTIONS[one.function]) for one in spec.aggregates]
-    bounded = tuple(one for one, function in known if not (function.chooses or function.of_different))
+    bounded = tuple(
+        one for one, function in known if not (function.chooses or function.of_different or function.sketched)
+    )
     return replace(example, spec=replace(spec, aggregates=bounded))
 
 

@@ -15,6 +15,7 @@ from slackwater.core.batch import Batch
 from slackwater.core.schema import Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
+from tests.kit import oracle_sketch
 from tests.kit.evaluate import evaluate
 from tests.kit.oracle_release import NEVER, Released, Tuple, tuples_of
 from tests.kit.words import Value, decode
@@ -86,6 +87,8 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
         return len(present)
     if spec.function == "COUNT_DISTINCT":
         return len({"NaN" if _is_nan(value) else value for value in present})
+    if spec.function == "APPROX_COUNT_DISTINCT":
+        return oracle_sketch.estimate([e.words[spec.row] for e in members], spec.kind, spec.parameter or 0.05)
     if not present:
         return None
     if spec.function in ("SUM_DISTINCT", "AVG_DISTINCT"):
@@ -197,7 +200,7 @@ _FUNCTIONS: dict[str, Callable[[list[Any]], Any]] = {
 
 def result_kind(spec: AggregateSpec) -> Kind:
     """The kind of an aggregate's result."""
-    if spec.function in ("COUNT", "COUNT_DISTINCT"):
+    if spec.function in ("COUNT", "COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return Kind.INT
     chosen = ("MIN", "MAX", "FIRST", "LAST", "MIN_BY", "MAX_BY")
     averages = ("AVG", "AVG_DISTINCT") if spec.kind is Kind.DECIMAL else ()

@@ -100,6 +100,8 @@ QUERIES = {
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
     "extremes of text": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [1 SEC SLIDE 250 MS] GROUP BY k",
     "extremes of the last texts": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [ROWS 4 SLIDE 3] GROUP BY k",
+    "about how many": """SELECT k, approx_count_distinct(x) AS n, approx_count_distinct(name, 0.3) AS m
+        FROM a [1 SEC SLIDE 250 MS] GROUP BY k""",
     "first and last": "SELECT k, FIRST(x) AS f, LAST(x) AS l, LAST(name) AS n FROM a [1 SEC SLIDE 250 MS] GROUP BY k",
     "first and last of the last": "SELECT FIRST(name) AS f, LAST(x) AS l, FIRST(k) AS k FROM a [ROWS 4 SLIDE 3]",
     "chosen by others": """SELECT k, MAX_BY(name, x) AS of_high, arg_min(x, k + 1) AS of_low, any_value(x) AS v,

@@ -38,6 +38,7 @@ from tests.spark.test_grids import TARGETS, of_both, streams_of, told
 
 ALL = "COUNT(*) AS n, COUNT(x) AS nx, SUM(v) AS total, AVG(v) AS mean, MIN(x) AS low, MAX(x) AS high, VAR(v) AS spread"
 ALL += ", FIRST(x) AS oldest, LAST(v) AS newest, MAX_BY(v, x) AS of_high, MIN_BY(x, v) AS of_low"
+ALL += ", approx_count_distinct(v, 0.3) AS different"
 SUMS = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS]"
 QUERIES = {
     "sliding": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 25 MS]",

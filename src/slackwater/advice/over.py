@@ -73,6 +73,8 @@ def _why_not(query: BoundQuery) -> str | None:
     for one in query.aggregates:
         if FUNCTIONS[one.function].keeps_values:
             return f"{one.function} keeps all values of a window"
+        if FUNCTIONS[one.function].sketched:
+            return f"{one.function} is an estimate, and has an error whatever is lost"
         if FUNCTIONS[one.function].chooses:
             return f"what a missing tuple does to {one.function} has no bound"
     return None

@@ -54,6 +54,8 @@ class AggregateFunction:
     of_different: str | None = None
     """The aggregate that it is of the different values alone, where that is not their number. What a tuple that is
     missing does to it depends on which values are there."""
+    sketched: bool = False
+    """Whether it is an estimate, from a sketch of all values."""
 
     @property
     def chooses(self) -> bool:
@@ -72,9 +74,12 @@ class AggregateFunction:
         return argument if kept else Kind.FLOAT
 
 
+QUANTILES = ("quantile", "percentile", "approx_percentile", "percentile_approx")
+"""What a quantile is called; it is exact under any of these names."""
 FUNCTIONS: Mapping[str, AggregateFunction] = {
     "COUNT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, ("count", "count_if")),
     "COUNT_DISTINCT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, keeps_values=True),
+    "APPROX_COUNT_DISTINCT": AggregateFunction(Takes.ANYTHING, Gives.COUNT, ("approx_count_distinct",), sketched=True),
     "SUM": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, ("sum",)),
     "AVG": AggregateFunction(Takes.NUMBERS, Gives.AVERAGE, ("avg", "mean")),
     "SUM_DISTINCT": AggregateFunction(Takes.NUMBERS, Gives.TOTAL, keeps_values=True, of_different="SUM"),
@@ -88,7 +93,7 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "VAR": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("var", "variance", "var_samp")),
     "STDDEV": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("stddev", "stddev_samp")),
     "MEDIAN": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("median",), keeps_values=True),
-    "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, ("quantile", "percentile"), keeps_values=True),
+    "QUANTILE": AggregateFunction(Takes.NUMBERS, Gives.FLOAT, QUANTILES, keeps_values=True),
 }
 """By name, as plans have it."""
 DIFFERENT: Mapping[str, str] = {

@@ -225,6 +225,12 @@ def _check_quality(query: Select, bound: BoundQuery) -> None:
         )
     elif isinstance(bound, AggregateQuery) and isinstance(quality, RelativeError):
         message = why_no_error(bound)
+        sketched = next((one for one in bound.aggregates if FUNCTIONS[one.function].sketched), None)
+        if sketched is not None:
+            message = (
+                f"{sketched.name} is an estimate, and has an error whatever is missing; write COUNT(DISTINCT x), which"
+                " is exact, or DELAY, COMPLETE or NO WAIT"
+            )
         chosen = next((one for one in bound.aggregates if FUNCTIONS[one.function].chooses), None)
         if chosen is not None:
             message = (

@@ -42,6 +42,9 @@ from slackwater.language.scope import Scope, matching
 from slackwater.language.selection import RequestedName, free_name, name_columns, requested_name, spelled
 from slackwater.language.window_functions import window_said
 
+DEFAULT_ERROR = 0.05
+"""Of approximate counts, as in Spark."""
+ERRORS = (0.01, 0.3)
 _WINDOWS = ("window", "session_window")
 """What Spark calls the window of a group."""
 _LAST_INSTANT = ("tumble_rowtime", "hop_rowtime", "session_rowtime", "window_time")
@@ -61,9 +64,14 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
         counted = _where(asked, Literal(1, Kind.INT))
         return Aggregate(name, "COUNT", counted if condition is None else _where(condition, counted), None, Kind.INT)
     if function == "QUANTILE":
+        if len(arguments) == 3 and "APPROX" in name_written:
+            # How near an approximation must be: it is exact.
+            _positive(arguments.pop(), scope)
         if len(arguments) != 2:
             raise scope.fail(f"{name_written} takes a value and a share, as in {name_written}(v, 0.9)", node)
         parameter = _share(arguments.pop(), scope)
+    if FUNCTIONS[function].sketched:
+        parameter = _error(arguments.pop(), scope) if len(arguments) == 2 else DEFAULT_ERROR
     by = None
     if FUNCTIONS[function].by_second:
         if len(arguments) != 2:
@@ -131,10 +139,25 @@ def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:
 
 
 def _share(node: exp.Expr, scope: Scope) -> float:
-    bound = Scalars(scope, "QUANTILE").bind(node)
+    return _constant(node, scope, 0, 1, "the share of QUANTILE must be a number from 0 to 1")
+
+
+def _error(node: exp.Expr, scope: Scope) -> float:
+    least, most = ERRORS
+    message = f"the error of APPROX_COUNT_DISTINCT must be a number from {least} to {most}"
+    return _constant(node, scope, least, most, message)
+
+
+def _positive(node: exp.Expr, scope: Scope) -> float:
+    return _constant(node, scope, 1, 2**31, "the accuracy must be a whole number from 1 on; a quantile is exact")
+
+
+def _constant(node: exp.Expr, scope: Scope, least: float, most: float, message: str) -> float:
+    """A number that stands in the text."""
+    bound = Scalars(scope, "another aggregate").bind(node)
     value = bound.value if isinstance(bound, Literal) and bound.kind.numeric else None
-    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise scope.fail("the share of QUANTILE must be a number from 0 to 1", node)
+    if not isinstance(value, (int, float)) or not least <= value <= most:
+        raise scope.fail(message, node)
     return float(value)
 
 

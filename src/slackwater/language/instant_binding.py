@@ -300,6 +300,9 @@ def _grouped(query: Select, scope: Scope, found: Combined) -> _Shape:
         if FUNCTIONS[call.function].by_time:
             message = f"{call.function} goes by event time, and rows of an instant have none; write MIN or MAX"
             raise refused(query.items[0], message)
+        if FUNCTIONS[call.function].sketched:
+            message = f"{call.function} is not offered over windows that slide together; write COUNT(DISTINCT x)"
+            raise refused(query.items[0], message)
         if FUNCTIONS[call.function].by_second:
             message = f"{call.function} is not offered over windows that slide together; write MIN or MAX"
             raise refused(query.items[0], message)

@@ -20,6 +20,8 @@ from slackwater.core.errors import UsageError
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
+from slackwater.expressions.aggregates import FUNCTIONS
+from slackwater.expressions.tree import columns_of
 from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import (
     AggregateQuery,
@@ -29,6 +31,7 @@ from slackwater.language.bound import (
     JoinQuery,
     is_chain,
     raw_streams,
+    streams_read,
 )
 from slackwater.language.distinct import DistinctQuery
 from slackwater.language.top import TopQuery
@@ -86,10 +89,25 @@ def judge(
     if period <= 0 or interval <= 0:
         raise UsageError("the period and the interval of measurement must be longer than nothing")
     check_rates_judged(query)
+    _check_estimates(query, above=False)
     court = _Court(query, RecallPeriods(*_span(inputs), period, interval), count_only, resizes, in_epochs)
     if not query.emit.changes:
         return court.judge(inputs, produced)
     return _judge_changes(court, inputs, produced)
+
+
+def _check_estimates(query: BoundQuery, above: bool) -> None:
+    """Refuse what depends on an estimate, of which only the bounds are known."""
+    if isinstance(query, AggregateQuery):
+        names = {call.name for call in query.aggregates if FUNCTIONS[call.function].sketched}
+        if names and (above or any(name in names for expr in query.having for _, name in columns_of(expr))):
+            raise UsageError(
+                "verify knows the bounds of an estimate alone: judge APPROX_COUNT_DISTINCT without HAVING, and where no"
+                " query reads it"
+            )
+    for stream in streams_read(query):
+        if stream.query is not None:
+            _check_estimates(stream.query, above=True)
 
 
 def _judge_changes(court: _Court, inputs: Sequence[JudgedInput], produced: Iterable[pa.Table] | pa.Table) -> Verdict:

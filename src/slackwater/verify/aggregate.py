@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from slackwater.core.quality import asks_estimates
 from slackwater.core.schema import Kind
+from slackwater.expressions.aggregates import FUNCTIONS
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import Aggregate, AggregateQuery
 from slackwater.language.estimates import estimate_columns
@@ -115,6 +116,8 @@ def measured(connection: Any, errors: str) -> tuple[tuple[int, float], ...]:
 def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
     """In SQL: the aggregate of a row that was given is what another table has for it, but for rounding."""
     given, truth = f"p{number}", f"{value}{number}"
+    if FUNCTIONS[aggregate.function].sketched:
+        return f"coalesce(abs({given} - {truth}) <= {rounding}{number}, false)"
     if aggregate.kind is not Kind.FLOAT:
         return f"({given} IS NOT DISTINCT FROM {truth})"
     allowed = f"1e-9 * abs({truth}) + coalesce({rounding}{number}, 0)"

@@ -97,7 +97,7 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"count(*){which}"
     if function == "COUNT":
         return f"count({x}){which}"
-    if function == "COUNT_DISTINCT":
+    if function in ("COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return f"count(DISTINCT {x}){which}"
     different = FUNCTIONS[function].of_different
     function, each = different or function, "" if different is None else "DISTINCT "
@@ -147,6 +147,9 @@ def rounding_of(aggregate: Aggregate, x: str, which: str) -> str:
     """The error, beyond a share of the value, that rounding alone may cause."""
     function, argument = aggregate.function, aggregate.argument
     function = FUNCTIONS[function].of_different or function
+    if function == "APPROX_COUNT_DISTINCT":
+        # Six standard errors; of few values a collision or two.
+        return f"{6 * (aggregate.parameter or 0.0)!r} * count(DISTINCT {x}){which} + 2"
     if argument is None or not argument.kind.numeric or aggregate.by is not None:
         return "CAST(0 AS DOUBLE)"
     count = f"count({x}){which}"

@@ -29,7 +29,7 @@ from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.errors import DataError
 from slackwater.core.schema import AVERAGE_DIGITS, NULL_FLOAT, NULL_WORD, Kind
 from slackwater.expressions.aggregates import FUNCTIONS, Gives
-from slackwater.operators.aggregate import spread
+from slackwater.operators.aggregate import registers, spread
 
 
 class Op(IntEnum):
@@ -48,6 +48,7 @@ class Op(IntEnum):
     MOMENTS_INT = 10
     FIRST = 11
     LAST = 12
+    REGISTERS = 13
 
 
 class Commutative:
@@ -81,10 +82,12 @@ class Component:
     float_by: bool = False
     tie: Op | None = None
     """Which of several values that are equal in it is the first or the last: the least or the greatest."""
+    bits: int = 0
+    """Of a sketch, how many bits choose a register."""
 
     @property
     def width(self) -> int:
-        return WIDTH.get(self.op, 1)
+        return registers.words_of(self.bits) if self.op is Op.REGISTERS else WIDTH.get(self.op, 1)
 
     @property
     def compares_text(self) -> bool:
@@ -94,7 +97,8 @@ class Component:
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One aggregate of a query: its function, the row and kind of its argument, the p of a quantile."""
+    """One aggregate of a query: its function, the row and kind of its argument, the p of a quantile, the error of an
+    estimate."""
 
     function: str
     row: int = -1
@@ -160,6 +164,9 @@ class AggregateSpec:
                 return (Component(Op.LAST, self.row, is_float, self.by, self.float_by, greatest),)
             case "VAR" | "STDDEV":
                 return (Component(Op.MOMENTS if is_float else Op.MOMENTS_INT, self.row, is_float),)
+            case "APPROX_COUNT_DISTINCT":
+                bits = registers.bits_for(self.parameter or registers.DEFAULT_ERROR)
+                return (Component(Op.REGISTERS, self.row, is_float, bits=bits),)
             case _:
                 return ()
 
@@ -195,6 +202,8 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     if aggregate.function == "COUNT":
         # A view would keep its whole buffer alive for as long as the results are.
         return state[:, at[0]].copy()
+    if aggregate.function == "APPROX_COUNT_DISTINCT":
+        return registers.estimates(state[:, at[0] : at[0] + aggregate.components[0].width])
     if aggregate.function in ("VAR", "STDDEV"):
         if aggregate.kind is Kind.FLOAT:
             return _lower_moments(aggregate.function, floats[:, at[0]], floats[:, at[0] + 2])

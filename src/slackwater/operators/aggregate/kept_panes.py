@@ -80,8 +80,9 @@ class KeptPanes(AggregateOperator):
         """Keep tuples, of shape (rows, tuples), as far as a window may change that they are in."""
         t = self._tables
         new = self._taken(words)
-        for begin in range(0, words.shape[1], AT_ONCE):
-            end = min(begin + AT_ONCE, words.shape[1])
+        at_once = AT_ONCE // t.wide
+        for begin in range(0, words.shape[1], at_once):
+            end = min(begin + at_once, words.shape[1])
             t.reserve(end - begin)
             fill_panes(t.now, self.spec.grid, new, begin, end, t.arguments > 0)
 

@@ -301,12 +301,12 @@ class AggregateOperator(_Answering):
         begin, status, capacity = 0, -1, 1024
         while status != CLOSED_ALL:
             # Space for all at once would be space for as many partials as there are tuples.
-            stop = min(len(run), begin + AT_ONCE)
+            stop = min(len(run), begin + AT_ONCE // t.wide)
             t.reserve(stop - begin)
             most = max(capacity, int(t.scalars[st.GROUPS]) + (stop - begin if t.keys else 1))
             closed = st.room_for(most, OF_KEY + t.keys, t.width + t.answers, near, bound)
             begin, n, status = consume(t.now, self.spec.grid, new, begin, stop, ordered, run.watermark, closed)
-            capacity = min(4 * capacity, MOST_LINES)
+            capacity = min(4 * capacity, MOST_LINES // t.wide)
             if n:
                 yield self._lowered(closed.lines[:n], closed.state[:n], closed.near[:n])
 

@@ -22,7 +22,7 @@ from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.panes import Panes, first_open, first_pane, last_pane
 from slackwater.operators.aggregate.partials import combine, program_for
 from slackwater.operators.aggregate.sliding import find_partial, group_of, new_partial
-from slackwater.operators.aggregate.tables import GrowingTables
+from slackwater.operators.aggregate.tables import USUAL_WIDTH, GrowingTables
 from slackwater.operators.aggregate.window_loop import add_to_pane, put_into_pane
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def pay(spec: WindowAggregate, words: Words) -> bool:
 def partials_of(spec: WindowAggregate, words: Words, fewest: int | None = None) -> Words | None:
     """Tuples, of shape (rows, tuples), as partials of shape (KEY + keys + width, partials); None: not worth it, for a
     partial would stand for fewer than so many of them."""
-    least = FEWEST_TUPLES if fewest is None else fewest
+    # A partial with many words must stand for more tuples to be worth its while.
+    least = max(FEWEST_TUPLES, spec.layout.width // USUAL_WIDTH) if fewest is None else fewest
     counted = Layout.of((*spec.aggregates, AggregateSpec("COUNT")))
     tables = GrowingTables(program_for(counted), len(spec.keys), counted.width, ())
     tables.scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)

@@ -15,6 +15,7 @@ from slackwater.core.schema import NULL_FLOAT, NULL_WORD
 from slackwater.expressions.text_table import TextTable
 from slackwater.expressions.texts import before
 from slackwater.operators.aggregate.algebra import Layout, Op
+from slackwater.operators.aggregate.registers import add_sketch, add_value
 from slackwater.operators.aggregate.spread import INT_WORDS, add_moments, add_square, add_squares
 
 COUNT, SUM_INT, SUM_FLOAT = int(Op.COUNT), int(Op.SUM_INT), int(Op.SUM_FLOAT)
@@ -22,13 +23,13 @@ MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
 MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
 MOMENTS_INT = int(Op.MOMENTS_INT)
 MIN_TEXT, MAX_TEXT = int(Op.MIN_TEXT), int(Op.MAX_TEXT)
-FIRST, LAST = int(Op.FIRST), int(Op.LAST)
+FIRST, LAST, REGISTERS = int(Op.FIRST), int(Op.LAST), int(Op.REGISTERS)
 LARGEST_WORD = 2**63 - 1
 
 # Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
 # there, whether it is a float, where the table of texts is, which row a value is chosen by, whether that is a float,
-# what decides between values that are equal in it.
-OP, AT, ROW, NULL, IS_FLOAT, TEXTS, BY, FLOAT_BY, TIE = range(9)
+# what decides between values that are equal in it, how many bits choose a register.
+OP, AT, ROW, NULL, IS_FLOAT, TEXTS, BY, FLOAT_BY, TIE, BITS = range(10)
 NO_TIE = -1
 
 
@@ -38,11 +39,11 @@ def program_for(layout: Layout, texts: TextTable | None = None) -> Words:
     lines = [
         (
             int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, c.float_argument, table,
-            c.by, c.float_by, NO_TIE if c.tie is None else int(c.tie),
+            c.by, c.float_by, NO_TIE if c.tie is None else int(c.tie), c.bits,
         )
         for c in layout.components
     ]  # fmt: skip
-    return np.array(lines, np.int64).reshape(len(lines), 9)
+    return np.array(lines, np.int64).reshape(len(lines), 10)
 
 
 @inner
@@ -65,6 +66,9 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
             ints[r, at + 1], ints[r, at + 2] = 0, 0
         elif op == MOMENTS_INT:
             for w in range(1, INT_WORDS):
+                ints[r, at + w] = 0
+        elif op == REGISTERS:
+            for w in range(1, 1 << (program[c, BITS] - 3)):
                 ints[r, at + w] = 0
 
 
@@ -98,6 +102,10 @@ def add(
         elif op in (FIRST, LAST):
             rank = rank_of(program, c, words, word_floats, i)
             choose(program, c, ints, floats, r, at, rank, words[row, i], word_floats[row, i])
+        elif op == REGISTERS:
+            # -0.0 is 0.0.
+            zero = program[c, IS_FLOAT] == 1 and word_floats[row, i] == 0
+            add_value(ints, r, at, program[c, BITS], 0 if zero else words[row, i])
         else:
             add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
 
@@ -152,6 +160,8 @@ def combine(
             ints[r, to] = further(program[c, TEXTS], op, ints[r, to], others[o, at])
         elif op in (FIRST, LAST):
             choose(program, c, ints, floats, r, to, others[o, at], others[o, at + 1], other_floats[o, at + 1])
+        elif op == REGISTERS:
+            add_sketch(ints, r, to, program[c, BITS], others, o, at)
         else:
             f = other_floats
             add_moments(floats, r, to, f[o, at], f[o, at + 1], f[o, at + 2])

@@ -30,6 +30,7 @@ from slackwater.operators.aggregate.sliding import group_bucket, group_of, new_p
 from slackwater.operators.aggregate.window_loop import add_to_pane, pane_bucket
 
 SMALLEST = 256
+USUAL_WIDTH = 16
 
 
 class GrowingTables:
@@ -66,6 +67,11 @@ class GrowingTables:
             different_buckets=np.full((1, SMALLEST), NONE, np.int64),
             scalars=self.scalars,
         )
+
+    @property
+    def wide(self) -> int:
+        """How often the words of a usual partial are in one of these: so many fewer are handled at once."""
+        return -(-self.width // USUAL_WIDTH)
 
     def reserve(self, tuples: int) -> None:
         """Space for this many more tuples, each of which may need a partial, a pane, a group and a value."""

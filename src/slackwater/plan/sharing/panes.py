@@ -69,7 +69,7 @@ class InCommon:
     """What the aggregates of one pane store have in common, beside the stream and its clocks."""
 
     groups: list[str]
-    accumulators: list[tuple[int, str, bool, str]]
+    accumulators: list[tuple[int, str, bool, str, int]]
     filters: tuple[str, ...]
 
     @classmethod
@@ -78,7 +78,13 @@ class InCommon:
         assert spec is not None, "others have no panes"
         parts = spec.layout.components
         accumulators = [
-            (int(c.op), "" if c.row < 0 else named[c.row], c.float_argument, "" if c.tie is None else named[c.by])
+            (
+                int(c.op),
+                "" if c.row < 0 else named[c.row],
+                c.float_argument,
+                "" if c.tie is None else named[c.by],
+                c.bits,
+            )
             for c in parts
         ]
         return cls([named[row] for row in spec.keys], accumulators, _filtered_by(one))

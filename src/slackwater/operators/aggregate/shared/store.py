@@ -233,7 +233,7 @@ class PaneStore:
             self._taken, n, status = fr.process_arrivals(
                 t.now, self._fragments, readers, self._new, arrived, self._at, self._taken, stop, self.grain, closed
             )
-            capacity = min(4 * capacity, MOST_LINES)
+            capacity = min(4 * capacity, MOST_LINES // t.wide)
             for one, following in zip(self.readers, readers[:, fr.NEXT].tolist(), strict=True):
                 one.next = following
             if n:
