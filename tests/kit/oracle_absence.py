@@ -12,6 +12,7 @@ from typing import Any
 
 from slackwater.core.batch import Batch
 from slackwater.core.join_kinds import JoinKind
+from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.tree import Column, walk
 from slackwater.operators.join.absence import OuterJoin
 from tests.kit.evaluate import evaluate
@@ -74,14 +75,12 @@ class Lonely:
 
     def up_to(self, watermark: int | None) -> Iterator[Made]:
         """The rows of those whose window the watermark has passed; of all."""
-        over = [(self._until(x), x) for x in self.alone if watermark is None or self._until(x) < watermark]
+        over = [(_until(self.spec, x), x) for x in self.alone]
+        over = [(until, x) for until, x in over if watermark is None or until < watermark]
         for until, x in sorted(over, key=lambda one: one[0]):
             self.alone = [other for other in self.alone if other is not x]
             if self.spec.kind.lonely:
                 yield from self._given(until, (x, None) if x.stream == 0 else (None, x))
-
-    def _until(self, x: Tuple) -> int:
-        return x.ts + self.spec.made_by.windows[x.stream]
 
     def _given(self, ts: int, row: Pair) -> Iterator[Made]:
         if _wanted(self.spec, row):
@@ -108,6 +107,17 @@ def state_bound(spec: OuterJoin, since: Callable[[int], int], watermark: int) ->
     raise NotImplementedError
 
 
+def _until(spec: OuterJoin, x: Tuple) -> int:
+    """The last instant at which a partner may lie."""
+    until = [x.ts + spec.made_by.windows[x.stream]]
+    for row, most, required in spec.closing if x.stream == 0 else ():
+        if x.words[row] != NULL_WORD:
+            until.append(x.words[row] + most)
+        elif required:
+            until.append(x.ts)
+    return max(x.ts, min(until))
+
+
 def _matches(spec: OuterJoin, one: Tuple, other: Tuple) -> bool:
     return near_enough(spec.made_by, (one, other)) and joins(spec.made_by, (one, other))
 
@@ -126,7 +136,7 @@ def _rows(spec: OuterJoin, pairs: list[tuple[Tuple, Tuple]], alone: list[Tuple])
         for x in alone:
             if kind.preserved[x.stream] and not any(x is a or x is b for a, b in pairs):
                 row: Pair = (x, None) if x.stream == 0 else (None, x)
-                rows.append((x.ts + spec.made_by.windows[x.stream], row))
+                rows.append((_until(spec, x), row))
     wanted = [(ts, _columns(spec, row)) for ts, row in rows if _wanted(spec, row)]
     return Counter(ts for ts, _ in wanted) if spec.counted else Counter(wanted)
 

@@ -122,6 +122,11 @@ def _query(query: BoundQuery) -> list[str]:
         lines += [] if query.kind is JoinKind.INNER else [f"{query.kind.value} join"]
         lines += [f"condition {_expr(condition)}" for condition in query.conditions]
         lines += [f"kept {_expr(condition)}" for condition in query.kept]
+        if isinstance(query, JoinQuery):
+            lines += [
+                f"closes {format_duration(one.most)} after {one.name}{'' if one.required else ', where that is known'}"
+                for one in query.closing
+            ]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     else:
         lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]

@@ -47,10 +47,13 @@ def queries(draw: st.DrawFn, depth: int) -> str:
         left, right = draw(sources(depth)), draw(sources(depth))
         return f"SELECT x.k AS k, y.n AS n FROM {left} x [{draw(WINDOWS)}], {right} y [{draw(WINDOWS)}] WHERE x.k = y.k"
     if kind == "outer":
-        word = draw(st.sampled_from(["LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]))
-        selected = "x.k AS k, x.n AS n" if word in ("SEMI", "ANTI") else "coalesce(x.k, y.k) AS k, y.n AS n"
-        left, right = (f"{draw(sources(depth))} {alias} [{draw(WINDOWS)}]" for alias in "xy")
-        return f"SELECT {selected} FROM {left} {word} JOIN {right} ON x.k = y.k AND x.n >= y.n"
+        # The second one reads what the first gives, and is bounded by the times of its members.
+        words = draw(st.lists(st.sampled_from(["LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]), min_size=1, max_size=2))
+        seen = ["x", *(alias for word, alias in zip(words, "yz", strict=False) if word not in ("SEMI", "ANTI"))]
+        read = f"{draw(sources(depth))} x [{draw(WINDOWS)}]"
+        for word, alias, source in zip(words, "yz", (draw(sources(depth)), "s"), strict=False):
+            read += f" {word} JOIN {source} {alias} [{draw(WINDOWS)}] ON x.k = {alias}.k AND x.n >= {alias}.n"
+        return f"SELECT coalesce({', '.join(f'{one}.k' for one in seen)}, 0) AS k, {seen[-1]}.n AS n FROM {read}"
     if kind == "aggregate":
         call = draw(st.sampled_from(["COUNT(*)", "SUM(n)", "MAX(n)", "COUNT(DISTINCT n)"]))
         inside = f"SELECT k, {call} AS n FROM {draw(sources(depth))} x [{draw(st.one_of(SLIDING, OTHERS))}] GROUP BY k"

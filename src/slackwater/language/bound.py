@@ -147,6 +147,16 @@ class RowsQuery:
 
 
 @dataclass(frozen=True)
+class Closing:
+    """What a partner of a row of the first input can be no newer than: a time that the row carries, and so much."""
+
+    name: str
+    most: int
+    required: bool
+    """Whether a row in which that time is null has no partner at all."""
+
+
+@dataclass(frozen=True)
 class JoinQuery(RowsQuery):
     """An m-way window join; with one stream, a plain selection in event-time order."""
 
@@ -167,6 +177,8 @@ class JoinQuery(RowsQuery):
     read one of them alone, say who is a partner."""
     kept: tuple[Expr, ...] = ()
     """What must be true of a row of such a join, nulls in it included."""
+    closing: tuple[Closing, ...] = ()
+    """Where the first input is a sub-query: how windows of such a join end sooner than by the time of a row."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk, with_columns
 from slackwater.language.bound import JoinQuery, Output, StreamRef
 from slackwater.language.derived import result_schema
-from slackwater.language.event_times import event_times
+from slackwater.language.event_times import closing_of, event_times
 from slackwater.language.nodes import TEXT, Select, Stream, text_of
 from slackwater.language.window_bounds import bind_windows
 
@@ -187,7 +187,7 @@ class Joins:
         return JoinQuery(
             tuple(replace(one, filters=(*one.filters, *more)) for one, more in zip(bound, filters, strict=True)),
             tuple(conditions), tuple(Output(output.name, here(output.expr)) for output in outputs), Complete(),
-            Options(), bounds, kind=level.kind, kept=tuple(kept),
+            Options(), bounds, kind=level.kind, kept=tuple(kept), closing=() if inner else closing_of(on, streams),
         )  # fmt: skip
 
     def _with_windows(self, number: int, below: Rows, own: Sequence[StreamRef]) -> Iterator[StreamRef]:

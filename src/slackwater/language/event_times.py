@@ -16,7 +16,15 @@ from slackwater.core.time import DAY, HOUR, LONGEST, MILLISECOND, MINUTE, SECOND
 from slackwater.core.window_graph import WindowGraph
 from slackwater.expressions.text_rules import bucket_of
 from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, AggregateQuery, JoinQuery, Output, StreamRef
+from slackwater.language.bound import (
+    RESULT_TIME,
+    WINDOW_COLUMNS,
+    AggregateQuery,
+    Closing,
+    JoinQuery,
+    Output,
+    StreamRef,
+)
 from slackwater.language.distinct import DistinctQuery
 
 _LONGEST_UNIT = {
@@ -109,7 +117,25 @@ def _of_member(join: JoinQuery, at: int) -> dict[str, tuple[int, int]]:
         return known
     # A column that may be null says less than a bound does, so none may be taken for the other.
     later = max(_windows(join)[at], join.kind is not JoinKind.INNER)
-    return {name: (low - later, high) for name, (low, high) in known.items()}
+    found = {name: (low - later, high) for name, (low, high) in known.items()}
+    for one in join.closing if at == 0 else ():
+        found[one.name] = max(found[one.name][0], min(known[one.name][0], -one.most)), found[one.name][1]
+    return found
+
+
+def closing_of(conditions: Iterable[Expr], streams: Sequence[StreamRef]) -> tuple[Closing, ...]:
+    """What conditions say of how much newer a tuple of the second input may be than times that one of the first
+    carries; one that is null says nothing, or that there is no partner."""
+    first, second = map(event_times, streams)
+    found = []
+    for name in (name for name, (low, high) in first.items() if low < high):
+        for condition in conditions:
+            absent = Call("is_null", (Column(0, name, Kind.TIME),), Kind.BOOL)
+            parts = condition.args if isinstance(condition, Call) and condition.op == "or" else (condition,)
+            asked = [part for part in parts if part != absent]
+            said = _said(asked[0], [{name: (0, 0)}, second])[0] if len(asked) == 1 else []
+            found += [Closing(name, one.most, absent not in parts) for one in said if one.newer == 1]
+    return tuple(found)
 
 
 def _windows(join: JoinQuery) -> tuple[int, ...]:

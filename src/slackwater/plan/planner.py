@@ -154,7 +154,9 @@ def _plan_join(query: JoinQuery, count_only: bool, identified: bool) -> Physical
     made: OperatorSpec = _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs)
     if query.kind is not JoinKind.INNER:
         pairs = replace(operator, count_only=False)
-        made = OuterJoin(pairs, query.kind, nulls_of(query.streams, emitted), rows, query.kept, emitted, count_only)
+        nulls = nulls_of(query.streams, emitted)
+        closing = tuple((layouts[0].column(one.name), one.most, one.required) for one in query.closing)
+        made = OuterJoin(pairs, query.kind, nulls, rows, query.kept, emitted, count_only, closing)
     return PhysicalPlan(
         query,
         inputs,

@@ -65,13 +65,23 @@ class OuterRows:
 
     def _alone(self, stream: int, made: Callable[[str], str]) -> str:
         """Those that are in no pair, each as a row."""
-        ahead = max(0, self.enumerated(()).windows.widest[1 - stream][stream])
+        until = self._until(stream)
         members = [f"row_{i}" if i == stream else f"{NOBODY} AS row_{i}" for i in range(2)]
         there = [
             f"row_{stream} IN (SELECT row_{stream} FROM {self._partners(stream, world, made)})" for world in self.worlds
         ]
         found = " AND ".join(there) if self.variant == "maybe" else " OR ".join(there)
-        return f"SELECT {', '.join(members)}, ts_{stream} + {ahead} AS time FROM {self._own(stream)} AND NOT ({found})"
+        return f"SELECT {', '.join(members)}, {until} AS time FROM {self._own(stream)} AND NOT ({found})"
+
+    def _until(self, stream: int) -> str:
+        """The last instant at which a partner may lie, or the time of the tuple where that lies before."""
+        enumeration, own = self.enumerated(()), f"ts_{stream}"
+        ends = [f"{own} + {max(0, enumeration.windows.widest[1 - stream][stream])}"]
+        for one in self.query.closing if stream == 0 else ():
+            time = enumeration.render.column(0, one.name)
+            absent = own if one.required else ends[0]
+            ends.append(f"CASE WHEN {time} IS NULL THEN {absent} ELSE {time} + {one.most} END")
+        return f"greatest({own}, least({', '.join(ends)}))" if len(ends) > 1 else ends[0]
 
     def _first(self, made: Callable[[str], str]) -> str:
         """Tuples of the first stream with the first of their pairs; with every one that may be the first."""

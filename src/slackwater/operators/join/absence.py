@@ -21,6 +21,7 @@ import numpy as np
 from slackwater.core.batch import TS, Flags, Words
 from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import Quality
+from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.meters import LedgerTerms
@@ -58,6 +59,9 @@ class OuterJoin(OperatorSpec):
     """By which of its columns, as (stream, name), `kept` calls every column of the join."""
     counted: bool = False
     """Whether rows are only counted."""
+    closing: tuple[tuple[int, int, bool], ...] = ()
+    """Times that tuples of the first input carry, by their rows, and how much newer than these a partner may be; and
+    whether there is none where such a time is null. A window ends with the first of them, not before its tuple."""
 
     @property
     def streams(self) -> int:
@@ -127,7 +131,9 @@ class OuterJoin(OperatorSpec):
             mine, other = aliases[stream], aliases[1 - stream]
             if self.kind.lonely:
                 size = format_duration(self.made_by.windows[stream])
-                yield f"a tuple of {mine} without partner in {other} leaves when its window has passed, {size} after it"
+                after = f"at most {size}" if self.closing and stream == 0 else size
+                leaves = f"leaves when its window has passed, {after} after it"
+                yield f"a tuple of {mine} without partner in {other} {leaves}"
             else:
                 yield f"a tuple of {mine} leaves once, with its first partner in {other}"
 
@@ -257,8 +263,16 @@ class OuterJoinOperator(Operator):
         for at, (of, row) in enumerate(spec.marked.emit[: self._columns]):
             own = stream[mine] == of
             columns[at, own] = words[row, mine[own]]
-        windows = np.array(spec.made_by.windows, np.int64)
-        return Waiting(words[-1, mine], words[TS, mine] + windows[stream[mine]], late[mine], columns)
+        return Waiting(words[-1, mine], self._until(stream[mine], words[:, mine]), late[mine], columns)
+
+    def _until(self, stream: Words, words: Words) -> Words:
+        """The last instant at which a partner of each tuple may lie, or its own where that lies before."""
+        until = words[TS] + np.array(self.spec.made_by.windows, np.int64)[stream]
+        for row, most, required in self.spec.closing:
+            time, there = words[row], words[row] != NULL_WORD
+            sooner = np.where(there, np.minimum(until, time + most * there), words[TS] if required else until)
+            until = np.where(stream == 0, sooner, until)
+        return np.asarray(np.maximum(until, words[TS]))
 
     def _pairs(self, made: Output) -> Output | None:
         """The rows that pairs give; whoever is in one waits no longer."""
