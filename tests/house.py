@@ -20,7 +20,7 @@ BUDGETS = {
     "figures": 350,
     # Outer joins of many streams, sessions, as-of joins; windows from conditions; what Spark and Flink write, windows
     # of rows with it; EMIT; first rows; versions.
-    "language": 8_200,
+    "language": 8_150,
     "observe": 2_800,  # corrections, and the quality with them
     # Outer joins and what they lose; aggregates and DISTINCT that change what has left; sessions; as-of joins,
     # what they lose and correct.
