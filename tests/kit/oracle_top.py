@@ -57,8 +57,10 @@ class OpenTop:
     def add(self, e: Tuple, met: int) -> None:
         """A tuple that met this watermark enters its window, if that is open."""
         end = e.ts // self.spec.range * self.spec.range + self.spec.range
+        begun = () if self.spec.start is None else (self.spec.start,)
         if end > met:
-            self.members.setdefault((end, tuple(e.words[row] for row in self.spec.partition)), []).append(e)
+            part = tuple(e.words[row] for row in (*begun, *self.spec.partition))
+            self.members.setdefault((end, part), []).append(e)
 
     def up_to(self, watermark: int | None) -> Iterator[Made]:
         """Emit the windows that end by then, or all."""

@@ -43,6 +43,10 @@ QUERIES = {
         ORDER BY COUNT(*) DESC, MAX(k) LIMIT 2""",
     "first of groups by a key": f"""SELECT *, ROW_NUMBER() OVER (PARTITION BY window, n ORDER BY high DESC, k) AS rn
         FROM ({COUNTS}) t QUALIFY rn = 1""",
+    "first of windows that fill in steps": """SELECT name, SUM(k) AS n FROM a [1 SEC CUMULATE 250 MS] GROUP BY name
+        ORDER BY COUNT(*) DESC, name LIMIT 2""",
+    "first of sessions": """SELECT k, name, COUNT(*) AS n FROM a [SESSION 100 MS] GROUP BY k, name
+        QUALIFY ROW_NUMBER() OVER (PARTITION BY window, k ORDER BY MAX(x) DESC, name) = 1""",
     "first of a join": f"SELECT k, x FROM ({PAIR}) j [500 MS] ORDER BY x DESC NULLS FIRST LIMIT 2",
     "first of a union": "SELECT k FROM (SELECT k, x FROM a UNION ALL SELECT k, x FROM b) u [400 MS] ORDER BY x LIMIT 3",
     "counts of different rows": """SELECT name, COUNT(*) AS n, SUM(x) AS total

@@ -74,6 +74,10 @@ STATEMENTS = {
     "window top-n by an item": f"""SELECT item, price, bidtime, place FROM (SELECT *, ROW_NUMBER() OVER
         (PARTITION BY window_start, window_end, item ORDER BY price, bidtime DESC) AS place
         FROM {BIDS}) WHERE place = 1""",
+    "window top-n of a cumulative window": f"""SELECT * FROM (SELECT *, ROW_NUMBER() OVER
+        (PARTITION BY window_start, window_end ORDER BY total DESC, item) AS rownum FROM
+        (SELECT window_start, window_end, item, SUM(price) AS total FROM {CUMULATED} {WINDOWS}, item))
+        WHERE rownum < 3""",
     "interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o, Shipments s
         WHERE o.id = s.order_id AND o.order_time BETWEEN s.ship_time - INTERVAL '4' HOUR AND s.ship_time""",
     "interval join, one side open": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id

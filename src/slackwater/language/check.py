@@ -98,7 +98,7 @@ def _check_chain(query: Select) -> None:
             raise refused(select.to_stream, _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"))
         for stream in select.streams:
             what = _other(stream)
-            of_one = isinstance(stream.window, Sessions | Filling) and len(select.streams) == 1 and select.top is None
+            of_one = isinstance(stream.window, Sessions | Filling) and len(select.streams) == 1
             if what is not None and stream.window is not None and not of_one:
                 raise refused(stream.window, _NOT_IN_A_CHAIN.format(what, "are", "write RANGE and a duration"))
             if stream.query is not None:

@@ -180,7 +180,9 @@ class TopOperator(Operator):
     def _first_of(self, tuples: Words) -> tuple[Words, Words]:
         """The tuples that are among the first of their window and part, in order, and how many each has before it."""
         spec = self.spec
-        part = [spec.ends(tuples[0]), *(tuples[self._place[row]] for row in spec.partition)]
+        # Sessions that end together have begun at times of their own.
+        begun = () if spec.start is None else (spec.start,)
+        part = [spec.ends(tuples[0]), *(tuples[self._place[row]] for row in (*begun, *spec.partition))]
         keys = [*part, *self._words_of(spec.order, tuples)]
         found = np.lexsort(keys[::-1])
         first_of_part, first_of_equals = _first_alike(part, found), _first_alike(keys, found)

@@ -207,7 +207,7 @@ class Levels:
         way, nulls = {True: "DESC", False: "ASC"}, {True: "NULLS FIRST", False: "NULLS LAST"}
         order = [f"{render.value(one.expr)} {way[one.descending]} {nulls[one.nulls_first]}" for one in query.order]
         order += ["ts_0", *(f"{render.value(expr)} NULLS FIRST" for expr in query.selected)]
-        parts = ", ".join(["made", *map(render.value, query.partition)])
+        parts = ", ".join(["begun", "made", *map(render.value, query.partition)])
         shown = [
             "number" if one.expr == NUMBER
             else as_produced(one.expr, [stream.schema], leaves_as(one.expr, query.streams), render)
