@@ -188,6 +188,7 @@ def test_four_shards_in_two_fragments_give_what_one_shard_gives(query: str, wait
 BOUNDED = "SELECT SUM(v) AS total, COUNT(key) AS n, AVG(v) AS mean FROM a [RANGE 500 MS SLIDE 100 MS]"
 ERROR = f"{BOUNDED} WITH ERROR 5% CONFIDENCE 90% OPTIONS (shards_by = 'rows')"
 STATED = "ERROR 0.05 CONFIDENCE 0.9"
+EXTREMES = "SELECT SUM(v) AS total, MIN(x) AS least, MAX(v) AS most FROM a [RANGE 100 MS SLIDE 20 MS]"
 
 
 PAIRS = (
@@ -199,6 +200,7 @@ ABOVE = {
     "rows of pairs by any condition": f"{UNEQUAL} WITH RECALL 0.8 OVER 1 SECOND",
     "sums": f"SELECT COUNT(*) AS n, AVG(v) AS mean FROM {PAIRS} WITH ERROR 10% CONFIDENCE 70%",
     "extremes": f"SELECT x % 3 AS of, MAX(v) AS most FROM {PAIRS} GROUP BY x % 3 WITH ERROR 5% CONFIDENCE 70%",
+    "extremes of a stream": f"{EXTREMES} WITH ERROR 5% CONFIDENCE 70% OPTIONS (shards_by = 'rows')",
     "sums of sums": """SELECT SUM(total) AS total, SUM(n) AS n FROM
         (SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 100 MS] GROUP BY key) j [RANGE 300 MS]
         WITH ERROR 10% CONFIDENCE 70%""",
@@ -206,7 +208,7 @@ ABOVE = {
 
 
 @pytest.mark.parametrize("asked", ABOVE.values(), ids=ABOVE)
-def test_a_target_above_other_operators_is_judged_as_one_shard_judges_it(asked: str, tmp_path: Path) -> None:
+def test_a_target_is_judged_above_as_one_shard_judges_it(asked: str, tmp_path: Path) -> None:
     alone, four = (play(asked, shards, tmp_path / str(shards)) for shards in (1, 4))
     assert planned(asked, streams(7)).partitioning.above is not None
     assert [one.observed.slack for one in four.progress] == [one.observed.slack for one in alone.progress]
@@ -287,10 +289,12 @@ def test_it_does_not_matter_who_runs_the_shards_or_how_the_input_is_cut_into_mic
 
 
 @pytest.mark.parametrize(
-    "query", [SUM, OTHER_KEY, WITH_A_STREAM, ERROR], ids=["sum", "other key", "with a stream", "error"]
+    "query",
+    [SUM, OTHER_KEY, WITH_A_STREAM, ERROR, *(ABOVE[one] for one in ("rows", "sums", "extremes of a stream"))],
+    ids=["sum", "other key", "with a stream", "error", "recall above", "error above", "extremes"],
 )
 def test_a_checkpoint_goes_on_with_another_number_of_tasks(query: str, tmp_path: Path) -> None:
-    tables, asked = streams(7), query if query is ERROR else stated(query, "DELAY 100 MS")
+    tables, asked = streams(7), query if " WITH " in query else stated(query, "DELAY 100 MS")
     whole, folder = Played([], [], []), tmp_path / "state"
     folder.mkdir()
     for number, piece in enumerate(pieces_of(tables)):

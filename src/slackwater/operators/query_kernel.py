@@ -42,6 +42,7 @@ from slackwater.core.trade_off import TradeOff
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
+from slackwater.disorder.meters import AnswerLog
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
@@ -230,6 +231,10 @@ class QueryKernel:
                 emit_time if self._has_arrival_times else None,
                 in_force, output.change, output.version, output.amends, output.expected_error,
             )  # fmt: skip
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        """A log of its answers that sums do not tell of, for one who judges them elsewhere."""
+        return self._operator.answers_for(bound)
 
     # For a query whose windows somebody else closes, with those of others (`query_set.pane_groups`).
 

@@ -43,9 +43,10 @@ def learned(plan: PhysicalPlan) -> str | None:
         if plan.nodes and plan.operator.windowed:
             # The rows that an aggregate should be given are found where rows are made, and judged above.
             return None
-        exact = watched is not None and all(one.function in EXACT for one in watched.aggregates)
-        if isinstance(plan.quality, RelativeError) and exact:
-            # Of an aggregate of a stream, what sums tell of adds up.
+        told = watched is not None and all(one.function in (*EXACT, "MIN", "MAX") for one in watched.aggregates)
+        if isinstance(plan.quality, RelativeError) and told:
+            # Of an aggregate of a stream, what sums tell of adds up; and how much of a window may be missing that an
+            # extreme is asked of follows from the target alone.
             return None
     return f"what {'RECALL' if isinstance(plan.quality, Recall) else 'ERROR'} must know is known where all rows meet"
 

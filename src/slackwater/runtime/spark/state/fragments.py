@@ -234,7 +234,7 @@ class UpperShard(Shard):
         self._clock, self._in_force, self._slack = BEFORE_ALL, NOTHING_IN_FORCE, 0
         aggregate = aggregate_of(self.plan)
         self._text_keys = () if aggregate is None else text_keys(aggregate, self.text_rows[0])
-        self.judge = judge_of(self.plan)
+        self.judge = judge_of(self.plan, self.kernel)
 
     def _new_kernel(self) -> QueryKernel:
         return query_for(replace(self.plan, quality=NoWait()), Epochs(), self.codebook)
@@ -257,12 +257,13 @@ class UpperShard(Shard):
         if told:
             self._clock, self._in_force = told[0]["clock"], InForce(**told[0]["in_force"])
             self._slack = told[0]["slack"]
-            if self.judge is not None:
-                self.judge.take(notes, batch if len(batch) else None, self.kernel.reached, told, end, self.codebook)
             if told[0]["watermark"] != BEFORE_ALL:
                 watermark = told[0]["watermark"]
                 clocks = ClockReadings.of([(stream, None, watermark) for stream in range(len(self.plan.inputs))], None)
+        met = self.kernel.reached
         yield from self._drained(self.kernel.take(Guarded(batch, batch.take(NOTHING), None, clocks), end))
+        if told and self.judge is not None:
+            self.judge.take(notes, batch if len(batch) else None, met, told, end, self.codebook)
 
     def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
         """The query rests, and so does what is below."""

@@ -20,7 +20,7 @@ from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
-from slackwater.disorder.meters import QualityMeter, Report, Watched
+from slackwater.disorder.meters import AnswerLog, QualityMeter, Report, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.disorder.release.release import Release
 from slackwater.observe.value import QueryProgress
@@ -31,6 +31,7 @@ from slackwater.operators.composed.registry import told_of_rows
 from slackwater.operators.composed.true_rows import KnownRows, reach_of
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
+from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.error.windows import ErrorMeter
@@ -48,14 +49,14 @@ def is_of_judge(entry: StateUpdate) -> bool:
     return entry.namespace.partition("/")[0] == NAMESPACE
 
 
-def judge_of(plan: PhysicalPlan) -> Judge | None:
-    """The judge of the upper fragment of a query; None where nothing is learned."""
+def judge_of(plan: PhysicalPlan, kernel: QueryKernel) -> Judge | None:
+    """The judge of the upper fragment of a query, which this kernel runs; None where nothing is learned."""
     watched = plan.operator.watched
     if plan.below is not None and isinstance(plan.quality, Recall | RelativeError):
         return JudgeOfRows(plan, plan.quality, plan.below)
     if not isinstance(plan.quality, RelativeError) or watched is None:
         return None
-    return JudgeOfTuples(plan, plan.quality, watched)
+    return JudgeOfTuples(plan, plan.quality, watched, kernel.answers_for(plan.quality.bound))
 
 
 class Judge(ABC):
@@ -81,7 +82,7 @@ class Judge(ABC):
         codebook: Codebook,
     ) -> None:
         """What the shards below have gathered in a micro-batch, tuples that they hand on, the watermark that these met,
-        and what the shards say of themselves."""
+        and what the shards say of themselves; once the kernel has made of them what it makes."""
         controller, header = self._controller, headers[0]
         self._hear_unknown([one["unknown"] for one in headers])
         if self._begins:
@@ -140,14 +141,15 @@ class Judge(ABC):
 
 
 class JudgeOfTuples(Judge):
-    """Of an aggregate of a stream: it is given tuples that came late, and sums of all others."""
+    """Of an aggregate of a stream: it is given tuples that came late, and sums of all others; beside them the answers
+    that sums do not tell of."""
 
     _controller: SteadyError
 
-    def __init__(self, plan: PhysicalPlan, target: RelativeError, watched: Watched) -> None:
+    def __init__(self, plan: PhysicalPlan, target: RelativeError, watched: Watched, answers: AnswerLog | None) -> None:
         controller = SteadyError(target, plan.options)
         controller.watch(watched)
-        super().__init__(plan, controller, ErrorMeter(controller, None))
+        super().__init__(plan, controller, ErrorMeter(controller, answers))
 
     def _learn(self, sums: Words | None, noted: Words | None) -> None:
         if sums is not None:
