@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slackwater.page.server import Page
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.follow import log_events
+    from slackwater.runtime.history import History, history
     from slackwater.runtime.live_view import LiveView, live_view
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, live
@@ -55,6 +56,7 @@ _HOMES = {
     "slackwater.language.query_file": ("query_file",),
     "slackwater.operators.pipeline": ("Epochs",),
     "slackwater.runtime.explaining": ("explain",),
+    "slackwater.runtime.history": ("History", "history"),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
     "slackwater.runtime.local.live": ("LiveQuery", "live"),
     "slackwater.runtime.live_view": ("LiveView", "live_view"),
@@ -83,6 +85,7 @@ __all__ = [
     "Advice",
     "Answer",
     "Epochs",
+    "History",
     "Kind",
     "Listener",
     "LiveQuery",
@@ -103,6 +106,7 @@ __all__ = [
     "complete",
     "delay",
     "explain",
+    "history",
     "join",
     "kafka",
     "kafka_sink",

@@ -14,6 +14,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
+import numpy as np
+
 from slackwater.core.batch import ROW, Batch
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import BEFORE_ALL
@@ -120,6 +122,30 @@ def _goes_on(
         wanted.results,
         wanted.rates,
     )
+
+
+def a_history_and_then_the_stream_give_the_true_results(
+    spec: OperatorSpec, make: Make, batch: Batch, until: int
+) -> None:
+    """Law 2, of what was before the stream: rows before a time are read first, by event time, in two pieces; then the
+    others as they came. Between them the kernel is restored."""
+    slack, true, streams = largest_delay_of(batch), bounds_of_truth(spec, batch), spec.streams
+    old, stored, outcome = batch.ts < until, Store(), Outcome()
+    past = batch.take(np.flatnonzero(old)[np.argsort(batch.ts[old], kind="stable")])
+    middle = int(np.searchsorted(past.ts, past.ts[len(past) // 2])) if len(past) else 0
+    edges = [int(past.ts[middle]), until] if len(past) else [until]
+    kernel = make(FixedSlack(slack), Epochs())
+    for piece, edge in zip((past.take(slice(middle)), past.take(slice(middle, len(past)))), edges, strict=False):
+        outcome.emissions.extend(Driver(kernel).remember(piece, [edge] * streams, 0))
+        stored.write(kernel)
+        kernel = make(FixedSlack(slack), Epochs())
+        kernel.restore(stored.read())
+    live = batch.take(np.flatnonzero(~old))
+    feed(kernel, pieces(live, [len(live) // 3, len(live)]), outcome, end=True)
+    seen = outcome.observed[-1]
+    assert (seen.history, seen.late) == (len(past), 0)
+    assert seen.tuples == seen.in_time + seen.filtered == len(batch), seen
+    assert_between(results_of(spec, outcome.emissions), *true)
 
 
 def taking_turns_equals_never_stopping(

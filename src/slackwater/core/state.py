@@ -132,6 +132,8 @@ class Observation(Value):
     results: int
     amended: int = field(kw_only=True, default=0)
     """Rows beside the first answer: corrections, and rows of open windows."""
+    history: int = field(kw_only=True, default=0)
+    """Of the tuples those that came out of a history."""
     epochs: int = field(metadata=over_shards(max))
     idle: tuple[int, ...] = field(default=(), metadata=over_shards(first))
     """How often each stream fell silent for longer than the idle timeout."""

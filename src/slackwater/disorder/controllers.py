@@ -58,6 +58,11 @@ class SlackController(ABC):
     learns: bool = False
     """Whether it wants to be shown every arrival."""
 
+    def prime(self, slack: int) -> None:
+        """Where nothing was learned yet, begin with this slack; a stated one is what it says."""
+        if self.learns or self.follows_largest_delay:
+            self.slack = max(self.slack, slack)
+
     @abstractmethod
     def adapt(self, measured: Measured) -> None:
         """Choose `slack` and `next_adaptation` anew."""

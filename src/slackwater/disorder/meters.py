@@ -54,6 +54,16 @@ class QualityMeter:
     def begin_at(self, watermark: int, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far; `clock` is the largest of all streams."""
 
+    hears_history = False
+    """Whether it hears of rows of a history too, because later tuples are joined with them."""
+
+    def pass_over(self) -> None:
+        """What an operator has noted for it of rows of a history counts for nothing."""
+
+    def begin_behind_history(self, watermark: int, clock: int) -> None:
+        """The history is over: from here on it measures."""
+        self.begin_at(watermark, clock)
+
 
 Report = Mapping[str, npt.NDArray[Any]]
 """What one shard has observed in a micro-batch, for the others."""

@@ -11,7 +11,7 @@ release, in time, late, filtered, or rejected as too far ahead; `observe` counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,12 +37,12 @@ from slackwater.core.state import (
     state_update,
     under,
 )
-from slackwater.core.time import LONGEST
+from slackwater.core.time import BEFORE_ALL, LONGEST
 from slackwater.core.trade_off import TradeOff
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
-from slackwater.disorder.meters import AnswerLog
+from slackwater.disorder.meters import AnswerLog, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
@@ -118,7 +118,11 @@ class QueryKernel:
         self.tells: Tells | None = None
         """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
         kernels tell of."""
-        self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0, "amended": 0}
+        self._counts = dict.fromkeys(
+            ("tuples", "in_time", "late", "filtered", "ahead", "results", "amended", "history"), 0
+        )
+        self._in_history = False
+        """Whether the tuples at hand are those of a history."""
 
     def absorb(self, batch: Batch) -> None:
         """Take in tuples, in arrival order."""
@@ -162,6 +166,8 @@ class QueryKernel:
     def take(self, admitted: Guarded, end: bool = False) -> Iterator[Emission]:
         """Tuples that were admitted, through the release of this query; with `end`, everything held."""
         batch = admitted.batch
+        if self.release.remembers and not self._in_history:
+            self._begin_behind_history()
         if admitted.clocks is not None:
             self.release.set_clocks(admitted.clocks)
         filtered = int(len(batch) - np.count_nonzero(batch.passes))
@@ -171,6 +177,29 @@ class QueryKernel:
             yield from self._process(self.release.nothing())
         yield from self.process(self.release.drain(batch, end, admitted.ends))
 
+    def remember(
+        self, batch: Batch, reached: Sequence[int], slack: int = 0, now: int | None = None
+    ) -> Iterator[Emission]:
+        """Tuples of a history that is whole up to these event times, one a stream, as an epoch. Nothing is learned or
+        measured: how they come says nothing of delays. The stream that follows begins with at least this slack, where
+        it is not stated."""
+        self._counts["tuples"] += len(batch)
+        told = len(batch) if self.tells is None else np.count_nonzero(self.tells(batch.stream, batch.words))
+        self._counts["history"] += int(told)
+        self.release.controller.prime(slack)
+        self.release.remember(reached, now)
+        self._in_history = True
+        try:
+            silent = replace(batch, reading=np.full(len(batch), BEFORE_ALL))
+            yield from self.take(Guarded(silent, batch.take(NOTHING)))
+        finally:
+            self._in_history = False
+
+    def _begin_behind_history(self) -> None:
+        self.release.begin_behind_history()
+        for meter in self._meters:
+            meter.begin_behind_history(self.watermark, max(self.release.clocks))
+
     def process(self, runs: Iterable[OrderedBatch]) -> Iterator[Emission]:
         """Runs of the release, as they come."""
         self._watch.begin(self.watermark)
@@ -179,6 +208,8 @@ class QueryKernel:
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: by now streams may have been silent for too long."""
+        if self.release.remembers:
+            self._begin_behind_history()
         self._watch.begin(self.watermark)
         yield from self._process(self.release.on_processing_time(now))
 
@@ -196,7 +227,7 @@ class QueryKernel:
 
     def _emit(self, run: OrderedBatch, raw: OrderedBatch) -> Iterator[Emission]:
         """Have the operator process a run; `raw` has the raw tuples that it decides to be in time or late."""
-        if self._has_arrival_times:
+        if self._has_arrival_times and not self._in_history:
             self._responding.left(raw.emit_time)
         late = self._late_of(raw)
         for emission in self.emit_results(run):
@@ -205,7 +236,13 @@ class QueryKernel:
         if late is not NO_LATE:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         for meter in self._meters:
-            meter.processed(run, raw)
+            if self._in_history:
+                meter.pass_over()
+            if self._hears(meter):
+                meter.processed(run, raw)
+
+    def _hears(self, meter: QualityMeter) -> bool:
+        return meter.hears_history or not self._in_history
 
     def emit_results(self, run: OrderedBatch) -> Iterator[Emission]:
         """What the operator makes of a run, and nothing else that becomes of it."""
@@ -213,11 +250,11 @@ class QueryKernel:
             if output.amends:
                 self._counts["amended"] += len(output.ts)
                 if self._operator.corrects_losses:
-                    for meter in self._meters:
+                    for meter in filter(self._hears, self._meters):
                         meter.amended(output.ts, run.watermark_at_arrival[output.by])
             else:
                 self._counts["results"] += output.results
-                for meter in self._meters:
+                for meter in filter(self._hears, self._meters):
                     meter.emitted(output.ts, output.multiplicity, output.by)
             clock, emit_time = output.clock, output.emit_time
             if clock is None:
@@ -291,7 +328,7 @@ class QueryKernel:
 
     def snapshot_delta(self) -> Iterable[StateUpdate]:
         """What to persist since the last call."""
-        own = {"version": STATE_VERSION} | self._learned.terms()
+        own = {"version": STATE_VERSION, "remembers": self.release.remembers} | self._learned.terms()
         yield state_update(KERNEL, "version", encode_json(own))
         yield state_update(KERNEL, "counts", encode_json(self._counts))
         yield state_update(KERNEL, "responding", encode_json(self._responding.as_json()))
@@ -319,6 +356,7 @@ class QueryKernel:
             saved = {} if entry.value is None else decode_json(entry.value)
             if entry.key == "version":
                 before = saved
+                self.release.remembers = saved.get("remembers", False)
                 if saved["version"] != STATE_VERSION:
                     raise UsageError(
                         f"this state has format {saved['version']}, and this version reads format {STATE_VERSION};"

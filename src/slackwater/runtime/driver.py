@@ -10,7 +10,7 @@ between two emissions does not count as the kernel's. Without a clock no time is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from slackwater.core.batch import Batch
 from slackwater.core.state import Emission
@@ -60,6 +60,15 @@ class Driver:
         for batch in batches:
             self.kernel.absorb(batch)
         yield from self._drained(self.kernel.advance(end), begun)
+
+    def remember(self, batch: Batch, reached: Sequence[int], slack: int) -> Iterator[Emission]:
+        """An epoch of a history, of which no time and no latency is measured."""
+        for emission in self.kernel.remember(batch, reached, slack):
+            if self._side_output is not None and len(emission.late.ts):
+                self._side_output.add_late(emission.late)
+            yield emission
+        if self._on_epoch is not None:
+            self._on_epoch()
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived; by now streams may have been silent for too long."""

@@ -36,10 +36,11 @@ REASONS = (
     "after_end",
     "unparsable",
     "same_hash",
+    "in_history",
 )
 """Why a row was rejected before it could move a clock; a row carries the position of its reason, 0 for none."""
 GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE = range(6)
-AHEAD, AFTER_END, UNPARSABLE, SAME_HASH = range(6, len(REASONS))
+AHEAD, AFTER_END, UNPARSABLE, SAME_HASH, IN_HISTORY = range(6, len(REASONS))
 
 Reasons = npt.NDArray[np.uint8]
 

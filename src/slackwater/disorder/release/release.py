@@ -102,6 +102,8 @@ class Release:
         self.taught = False
         """True: the controller learns by `teach` from the whole stream, not from the tuples that come here."""
         self._among_shards = False
+        self.remembers = False
+        """Whether tuples are those of a history, or were so far: how these come says nothing of delays."""
         self.partition_numbers: dict[tuple[int, int], int] = {}
 
     @property
@@ -117,8 +119,8 @@ class Release:
 
         `ends` says after which tuples an epoch ends; without it, the spec does.
         """
-        learns = self.controller.learns and not self.taught
-        new = st.arrivals(batch, self.partitions_of(batch), learns, ends)
+        learns = self.controller.learns and not self.taught and not self.remembers
+        new = st.arrivals(batch, NOTHING if self.remembers else self.partitions_of(batch), learns, ends)
         begin, reached = 0, self.watermark
         if not len(batch) and self.is_told:
             run = self.on_processing_time(int(self._clock.scalars[st.NOW]))
@@ -174,6 +176,22 @@ class Release:
         moment = np.full(len(readings.stream), readings.at)
         told = np.stack([readings.stream, partition, readings.reading, moment])
         self.state.clock = self._clock._replace(readings=told)
+
+    def remember(self, reached: Sequence[int], now: int | None) -> None:
+        """The next epoch has tuples of a history, which is whole up to these event times, one a stream. Its partitions
+        say nothing of those that will come."""
+        assert self.spec.ends_with_calls, "a history is taken in by epochs"
+        self.remembers = True
+        streams = len(reached)
+        moment = np.full(streams, BEFORE_ALL if now is None else now)
+        told = np.stack([np.arange(streams), np.full(streams, st.NO_PARTITION), np.array(reached, np.int64), moment])
+        self.state.clock = self._clock._replace(readings=told)
+
+    def begin_behind_history(self) -> None:
+        """From now on arrivals say how late they are, and how far apart."""
+        self.remembers = False
+        self._clock.gaps[:] = 0
+        self._clock.scalars[st.LARGEST_DELAY] = 0
 
     @property
     def is_told(self) -> bool:
@@ -304,7 +322,7 @@ class Release:
         scalars[st.SLACK_CHANGES] = 0
         if self.controller.follows_largest_delay:
             self.controller.slack = slack
-        if not self._among_shards:
+        if not self._among_shards and not self.remembers:
             self._adapt()
 
     def _adapt(self) -> None:
@@ -327,11 +345,11 @@ class Release:
 
     def report(self) -> Report:
         """What other shards are to know of the epoch that has ended."""
-        return self.controller.report(self._measured()) if self._among_shards else {}
+        return self.controller.report(self._measured()) if self._among_shards and not self.remembers else {}
 
     def hear(self, reports: Sequence[Report]) -> None:
         """What all shards have observed in the last epoch: the slack of the next follows from it."""
-        if self._among_shards:
+        if self._among_shards and not self.remembers:
             self.controller.hear(reports)
             self._adapt()
 

@@ -125,6 +125,9 @@ class AbsenceLedger(JoinLedger):
         self._alone = self._alone.only(self._alone.until >= since)
         self._partnered = self._partnered[:, self._partnered[1] >= self._watermark]
 
+    def pass_over(self) -> None:
+        self._log.closed = NOBODY
+
     def take(self, run: OrderedBatch) -> Floats:
         own, lost = self.periods, self._total[1]
         self.periods = self._of_pairs

@@ -97,6 +97,10 @@ class ErrorMeter(QualityMeter):
     def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
         self._controller.observe_batch(run, raw, () if self._answers is None else self._answers.take())
 
+    def pass_over(self) -> None:
+        if self._answers is not None:
+            self._answers.take()
+
     def measured(self) -> MeasuredQuality:
         return self._controller.measured()
 

@@ -52,6 +52,17 @@ class PeriodLedger(Ledger):
         """What a result is worth that a synopsis expects; 0 where there is none."""
         return 0.0
 
+    def forget(self) -> None:
+        """Nothing that was noted so far counts."""
+        own = self.periods
+        for name in COLUMNS:
+            getattr(own, name)[:] = 0
+        own.number[:], own.beyond[:], own.final[[0, 2]] = ring.NEVER, 0, ring.NEVER
+        self._meter = PeriodMeter(self.target.target, self.target.over, own, self.longest_window)
+        self.oldest, self.settled = AFTER_ALL, BEFORE_ALL
+        if self.shared is not None:
+            self.shared.begin_micro_batch()
+
     def begin(self, oldest: int) -> None:
         """There is a tuple of this event time."""
         self.oldest = min(self.oldest, oldest)
@@ -114,10 +125,10 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
         super().__init__(own.target, len(own.periods.number), own.periods.width, own.longest_window)
         self._own = own
         self._far, self._ages = np.zeros(2), np.zeros(2)
-        self._begin_micro_batch()
+        self.begin_micro_batch()
 
-    def _begin_micro_batch(self) -> None:
-        """What this shard has noted so far is reported."""
+    def begin_micro_batch(self) -> None:
+        """What this shard has noted so far is reported, or counts for nothing."""
         own = self._own
         self._before = own.periods.number.copy(), [getattr(own.periods, name).copy() for name in COLUMNS]
         self._far_before = np.array(own.lost_to_far() or (0.0, 0.0))
@@ -158,7 +169,7 @@ class LedgerOfShards(PeriodLedger, SharedLedger):
         settled = min((int(one[TIMES][1]) for one in reports), default=BEFORE_ALL)
         if settled > BEFORE_ALL:
             self.settle(settled)
-        self._begin_micro_batch()
+        self.begin_micro_batch()
 
     def lost_to_far(self) -> tuple[float, float] | None:
         return None if self._own.lost_to_far() is None else (float(self._far[0]), float(self._far[1]))

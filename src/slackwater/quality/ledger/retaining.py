@@ -132,6 +132,14 @@ class RetainingLedger(PeriodLedger):
         self._estimates.begin_at(watermark)
         self._begins = True
 
+    hears_history = True
+
+    def begin_behind_history(self, watermark: int, clock: int) -> None:
+        """The tuples stay; what they have made is the history's."""
+        self.forget()
+        self._total[:] = 0
+        self._estimates.begin_at(watermark)
+
     def lost_to_far(self) -> tuple[float, float]:
         """Results since the beginning, made or lost; and those lost to tuples that are `far`. Estimates are in both."""
         factor = self.factor

@@ -147,6 +147,8 @@ class SteadyRecall(KeepsLedger):
         """What that knew before a restart, until it is made."""
         self._own_counts: Words | None = None
         """Tuples of this epoch that came to this shard, where there are several and each sees its own."""
+        self._primed = 0
+        """The least slack while less than a period is known."""
         self._choices = self._bound = 0
         self._binding = 0.0
         """The share of the last choices at which the cap was too little."""
@@ -159,6 +161,10 @@ class SteadyRecall(KeepsLedger):
     @slack.setter
     def slack(self, slack: int) -> None:
         self._slack = min(slack, self.cap)
+
+    def prime(self, slack: int) -> None:
+        super().prime(slack)
+        self._primed = self.slack
 
     def learn(self, arrived: DelayObservations) -> None:
         counts = self._counts if self._own_counts is None else self._own_counts
@@ -269,6 +275,8 @@ class SteadyRecall(KeepsLedger):
         """What the running period asks for, as long as the cap is enough for what the past asks for."""
         bound = self._by_past > self._at_cap
         self.slack = int(self._slacks[self._enough]) if bound else now
+        if self._past.periods < 1:
+            self.slack = max(self.slack, self._primed)
         bound |= now > self.cap
         self._choices += 1
         self._bound += bound
@@ -389,6 +397,7 @@ _WORDS = (
     "_enough",
     "_choices",
     "_bound",
+    "_primed",
 )
 """Attributes that are whole numbers, as they are persisted."""
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import ROW, Batch
+from slackwater.core.batch import ROW, TS, Batch, Words
 from slackwater.core.errors import DataError, QueryError, UsageError
-from slackwater.core.nested import leaves
+from slackwater.core.nested import column_at, leaves
 from slackwater.core.schema import Kind, kind_of
-from slackwater.core.state import Emission
+from slackwater.core.state import NOTHING, Emission
 from slackwater.core.time import AFTER_ALL, SECOND
 from slackwater.language.bound import BoundQuery, goes_by_arrival
 from slackwater.observe.delays import DelayTally
@@ -32,6 +32,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
 from slackwater.runtime.follow import Source
+from slackwater.runtime.history import History, are_among, as_history, cut_of, edges_of, id_words
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.request.handle import Clock, Handle, Patience
@@ -44,7 +45,7 @@ from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD
+from slackwater.sources.encode import GOOD, IN_HISTORY, encode_time
 from slackwater.sources.ingest import Ingested, ingest
 from slackwater.sources.lookups import looked_up, without_lookups
 from slackwater.sources.refreshing import NO_RELATIONS, Relations
@@ -64,12 +65,14 @@ def live(
     time: str = "ts",
     time_unit: str = "ms",
     clock: Clock = wall.time,
+    history: History | Mapping[str, Any] | None = None,
 ) -> LiveQuery:
     """Start a query over streams with these columns, each a pyarrow Schema or rows, which are then the first to arrive.
 
     `patience` says for how long a stream is waited for (see `LiveQuery.next`), `keep` how much of the streams, in event
     time, is kept at hand for the steps without it: by default 10 minutes more than a result reaches back. An epoch is
-    one push, unless `epochs` says otherwise. What `slackwater.lookup` gives is a static relation.
+    one push, unless `epochs` says otherwise. What `slackwater.lookup` gives is a static relation. A `history` is read
+    before anything is pushed, as `slackwater.history` says.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
     >>> query = live("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
@@ -94,6 +97,8 @@ def live(
     if bound.explain:
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
     live = LiveQuery(bound.query, planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock, relations)
+    if history is not None:
+        live.remember(as_history(history))
     for name, table in pushed.items():
         if table.num_rows:
             live.push(name, table)
@@ -146,6 +151,8 @@ class LiveQuery(Handle[Emission], Watchable):
         self._each_tuple = epochs.each_tuple
         self._latest = 0
         self._answer: Answer | None = None
+        self._in_history: dict[str, tuple[int, str | None, Words]] = {}
+        """Of sources with a history: before when rows may be in it, the column of ids, and those that are."""
 
     def watch(self, name: str, publish: Publish, every: float = EVERY) -> Watcher:
         """Publish the progress of this query, under this name, while rows are pushed; see `slackwater.watch`,
@@ -180,6 +187,57 @@ class LiveQuery(Handle[Emission], Watchable):
 
     def _source(self) -> Source:
         return Source({"query": self._plan}, watch=self.watch)
+
+    def remember(self, told: History) -> None:
+        """Read a history, before anything is pushed."""
+        if not self._kernel.release.spec.ends_with_calls:
+            raise UsageError("a history is read by epochs that end with a push; leave epochs out")
+        past = told.of(list(self._sources))
+        parts, newest = [], dict[str, int | None]()
+        for source, rows in past.items():
+            if rows is not None:
+                batch, table = self._taken_from(source, as_table(source, rows), told.until)
+                parts.append(batch)
+                newest[source] = int(batch.ts.max()) if len(batch) else None
+                if told.id is not None:
+                    self._in_history[source] = 0, told.id, np.unique(id_words(column_at(table, told.id)))
+        whole = Batch.concat(parts)
+        whole = whole.take(np.argsort(whole.ts, kind="stable"))
+        edges = edges_of(whole.ts, told.rows) if len(whole) else []
+        cut = cut_of(told, {source: newest.get(source) for source in past}, edges)
+        for source, before in cut.before.items():
+            if before is not None:
+                _, name, ids = self._in_history.get(source, (0, None, NOTHING))
+                self._in_history[source] = before, name, ids
+        ends = [*np.searchsorted(whole.ts, edges).tolist(), len(whole)]
+        for piece in range(cut.pieces):
+            begin, far = 0 if piece == 0 else ends[piece - 1], cut.reached(piece)
+            reached = [far[one.stream.source] for one in self._plan.inputs]
+            own = whole.take(slice(begin, ends[piece]))
+            self._take_over(self._driver.remember(own, reached, told.slack(self._plan.quality)))
+
+    def _taken_from(self, source: str, table: pa.Table, until: int | None) -> tuple[Batch, pa.Table]:
+        """The rows of a history as tuples of every alias; what is not before `until` is left to the stream."""
+        table = self._relations.widened(source, self._typed(source, table), self._now())
+        timed = encode_time(column_at(table, self._plan.inputs[0].stream.schema.time), self._unit)
+        if until is not None:
+            table = table.filter(pa.array((timed[1] != GOOD) | (timed[0] < until)))
+        first, parts = self._pushed[source], []
+        for position, one in enumerate(self._plan.inputs):
+            if one.stream.source == source:
+                self._check_columns(source, table, position)
+                taken = ingest(one, table, self._codebook, self._unit, first)
+                parts.append(replace(self._good(position, taken, 0), arrival_time=None))
+                self._turn_away(source, position, table, taken)
+        self._pushed[source] += table.num_rows
+        return Batch.concat(parts), table
+
+    def _turn_away(self, source: str, position: int, table: pa.Table, taken: Ingested) -> None:
+        """Rows that cannot be used."""
+        alias = self._plan.inputs[position].stream.alias
+        self._unreadable.add(alias, counts_by_reason(taken.reasons))
+        self._side_output.add_unreadable(alias, table, taken.reasons)
+        self._rejected_rows.note(source, table, taken.reasons)
 
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
@@ -235,6 +293,7 @@ class LiveQuery(Handle[Emission], Watchable):
             if one.stream.source == source:
                 self._check_columns(source, table, position)
                 taken = ingest(one, table, self._codebook, self._unit, first)
+                self._mark_known(source, table, taken)
                 parts.append(self._good(position, taken, now))
                 self._unreadable.add(one.stream.alias, counts_by_reason(taken.reasons))
                 self._side_output.add_unreadable(one.stream.alias, table, taken.reasons)
@@ -246,6 +305,14 @@ class LiveQuery(Handle[Emission], Watchable):
         passes = np.all([np.isin(row, part.words[ROW, part.passes]) for part in parts], axis=0)
         self._recent.add(source, Chunk(table.take(pa.array(row - first)), batch.ts[at], row, passes, now))
         return batch.take(np.argsort(batch.words[ROW], kind="stable"))
+
+    def _mark_known(self, source: str, table: pa.Table, taken: Ingested) -> None:
+        """Rows that are in the history count there."""
+        if source in self._in_history:
+            before, name, ids = self._in_history[source]
+            old = (taken.reasons == GOOD) & (taken.words[TS] < before)
+            known = old if name is None else old & are_among(id_words(column_at(table, name)), ids)
+            taken.reasons[known] = IN_HISTORY
 
     def _good(self, position: int, taken: Ingested, now: int) -> Batch:
         good = np.flatnonzero(taken.reasons == GOOD)

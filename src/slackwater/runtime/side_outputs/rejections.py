@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput, rejected_input_table
-from slackwater.sources.encode import GOOD, REASONS, Reasons
+from slackwater.sources.encode import GOOD, IN_HISTORY, REASONS, Reasons
 from slackwater.sources.replay import Replay
 
 FEW = 10
@@ -70,6 +70,8 @@ def rejection_warning(
     4,375 of 4,375 rows of stream s were rejected: null_time, for example {"at": 5}; is 'ts' the event-time column?
     >>> rejection_warning("clicks", 4375, {"null_time": 12}, None)
     """
+    # What is read a second time is nothing to warn of.
+    rejected = {reason: n for reason, n in rejected.items() if reason != REASONS[IN_HISTORY]}
     count = sum(rejected.values())
     # Wrong clocks are always fewer than right ones, so of those less is enough to speak of.
     if not count or (2 * count < rows and 100 * rejected.get("ahead", 0) < rows):

@@ -37,8 +37,8 @@ CONTROL = "slackwater-control"
 MESSAGE = f"a message of {CONTROL}"
 VERSION = f"{FORMAT}.{STATE_VERSION}"
 """Of the state that this version writes: that of pages, and that of what is in them."""
-BEGIN, ADD, CHANGE, DROP, PAUSE, RESUME, TARGET, FAIL, END, DONE = (
-    "begin", "add", "change", "drop", "pause", "resume", "target", "fail", "end", "done",
+BEGIN, ADD, CHANGE, DROP, PAUSE, RESUME, TARGET, FAIL, PIECE, LIVE, END, DONE = (
+    "begin", "add", "change", "drop", "pause", "resume", "target", "fail", "piece", "live", "end", "done",
 )  # fmt: skip
 
 
@@ -74,6 +74,14 @@ class Message:
     """Of the beginning: that of the state."""
     shared: bool = False
     """Of an ADD: whether the query is hosted with others that read the same streams on the same terms."""
+    history: bool = False
+    """Of the beginning: whether a history goes before the streams; LIVE says that it has been read."""
+    piece: int | None = None
+    """Of a PIECE of the history: its number."""
+    reached: Mapping[str, int] | None = None
+    """Of a PIECE, by stream: up to where the history is whole when it has been read."""
+    slack: int | None = None
+    """Of a PIECE: that which the streams begin with."""
 
     @classmethod
     def of_json(cls, text: str | bytes, file: object = MESSAGE) -> Message:
@@ -247,6 +255,16 @@ class ControlLog:
         return self.beginning.run or ""
 
     @property
+    def in_history(self) -> bool:
+        """Whether a history goes before the streams, and has not been read yet."""
+        return self.beginning.history and not any(one.kind == LIVE for one in self.messages)
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces of the history have been announced."""
+        return sum(one.kind == PIECE for one in self.messages)
+
+    @property
     def ending(self) -> bool:
         return any(one.kind == END for one in self.messages)
 
@@ -265,12 +283,13 @@ class ControlLog:
             what = "query" if alone else "set"
             raise UsageError(f"this {what} was flushed and has ended; use a new checkpoint folder")
 
-    def opening(self, shards: int, groups: int, alone: bool, timed: bool) -> list[Message]:
+    def opening(self, shards: int, groups: int, alone: bool, timed: bool, history: bool) -> list[Message]:
         """What says that it begins, where it does."""
         if not self.is_new:
             return []
         run = secrets.token_hex(8)
-        return [Message(BEGIN, shards=shards, groups=groups, run=run, alone=alone, timed=timed, version=VERSION)]
+        begin = Message(BEGIN, shards=shards, groups=groups, run=run, alone=alone, timed=timed, version=VERSION)
+        return [replace(begin, history=history)]
 
     def numbered(self, messages: Iterable[Message]) -> list[Message]:
         """Messages with their places in the log, if they are added now."""
@@ -290,9 +309,13 @@ class ControlLog:
             frame.coalesce(1).write.mode("append").text(self.folder)
         self.messages += numbered
 
-    def stream(self, tasks: int) -> DataFrame:
+    def lines(self) -> DataFrame:
+        """The messages as a stream, in the column `value`."""
+        return self._spark.readStream.schema("value string").text(self.folder)
+
+    @staticmethod
+    def stream(lines: DataFrame, tasks: int) -> DataFrame:
         """The messages as lines of the packed stream, one a task."""
-        lines = self._spark.readStream.schema("value string").text(self.folder)
         return for_every_task(lines, tasks, readers=None, part=fn.lit(0).cast("long"), header=fn.col("value"))
 
 

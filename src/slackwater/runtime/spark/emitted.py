@@ -29,6 +29,7 @@ from slackwater.runtime.spark.exchange.packing import (
 )
 from slackwater.runtime.spark.exchange.writer import aggregate_of
 from slackwater.runtime.spark.folders import Folder
+from slackwater.runtime.spark.history.pieces import Kept, PieceReads, pieces_read, reads_of, sources_of
 from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, groups_of
 from slackwater.runtime.spark.output_schema import EMITTED, METRICS, NOTE, ResultRows, result_schema
 from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
@@ -68,6 +69,10 @@ class Program:
     """Whether shards say how long results have waited, for a report of the whole run."""
     tapped: bool = False
     """Whether rows of the sources are handed on as well, as they were read."""
+    history: Kept | None = None
+    """What goes before the streams."""
+    in_history: bool = False
+    """Whether it is to be read now, and the streams do not begin yet."""
 
     @property
     def spark(self) -> SparkSession:
@@ -108,12 +113,17 @@ class Program:
         """The lines that go to shards, and what hosts these."""
         packed: list[DataFrame] = []
         reads: list[Reads] = []
+        pieces: list[PieceReads] = []
         packings = [(one.key, one.packings) for one in self.members if not one.shares]
         groups = groups_of(self.members)
         # A source that is asked where it stands must know the checkpoint.
         checkpoint = None if self.root is None or self.root.within is not None else self.root.folder
         for source, frame in self.frames.items():
             names = columns_read(self.members, source, self.time, frame.columns)
+            overlap = None
+            if self.history is not None:
+                names = list(dict.fromkeys([*names, *([self.history.id] if self.history.id else [])]))
+                overlap = self.history.overlap(source, self.time, self.unit, arrow_schema(frame.schema))
             folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
             packer = packer_of(
                 packings,
@@ -123,18 +133,30 @@ class Program:
                 folder is not None,
                 (one.packing(source) for one in groups),
                 self.tapped,
+                None if self.in_history else overlap,
             )
-            if folder is None:
+            if self.in_history:
+                assert self.history is not None, "a history is read"
+                found = reads_of(self.history, source, frame, names, packer)
+                pieces += [] if found is None else [found]
+            if folder is None and self.in_history:
+                packed += (self._nothing() for _ in range(sources_of(frame)))
+            elif folder is None:
                 packed.append(map_in_arrow(guarded(selected(frame, names)), packing_rows(packer), PACKED))
             else:
                 reads.append(Reads(source, folder, packer, tuple(names)))
         read = None
-        if reads and checkpoint is not None:
+        if reads and self.in_history:
+            # All folders are one source.
+            packed.append(self._nothing())
+        elif reads and checkpoint is not None:
             packed.append(packed_stream(self.spark, reads, checkpoint, self.cut.tasks, PACKED))
             if any(aggregate_of(one.plan) is not None for one in self.members):
                 read = FoldersRead(tuple(reads), checkpoint)
         if self.log is not None:
-            packed.append(self.log.stream(self.cut.tasks))
+            said = self.log.lines()
+            tasks = self.cut.tasks
+            packed.append(pieces_read(said, pieces, tasks) if self.in_history else self.log.stream(said, tasks))
         if self.timed:
             packed.append(heartbeats(self.spark, self.cut.tasks))
         lines = reduce(lambda one, other: one.unionByName(other), packed)
@@ -148,6 +170,12 @@ class Program:
             read,
             groups=groups,
         )
+
+    def _nothing(self) -> DataFrame:
+        """Lines that never come, from a source that stands in the place of another one."""
+        assert self.history is not None, "the streams wait for a history"
+        nothing = self.history.nothing(self.spark)
+        return for_every_task(nothing, 1, readers="", part=fn.lit(0).cast("long"), header=fn.col("value"))
 
 
 def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:

@@ -9,6 +9,7 @@ before a restart nothing is known, and no such step looks back so far.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from slackwater.language.dialect import parse_quality
 from slackwater.observe.foreseen import as_reported
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.history import History
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.request.handle import Clock, Handle, Patience
 from slackwater.runtime.request.reduction import Chunk, readable
@@ -84,9 +86,10 @@ class SparkLiveQuery(Handle[pa.Table]):
         checkpoint: str | os.PathLike[str] | None,
         tap: bool,
         key_groups: int | None,
+        history: History | Mapping[str, DataFrame | None] | None = None,
     ) -> None:
         """Start the query; with `tap` rows of sources come here as well."""
-        started = begun(query, checkpoint, take=self._take, trigger=trigger, key_groups=key_groups)
+        started = begun(query, checkpoint, take=self._take, trigger=trigger, key_groups=key_groups, history=history)
         self._shards = len(started.members()[0].shards)
         started.tapped = tap
         if tap:

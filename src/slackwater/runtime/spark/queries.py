@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.history import History
 from slackwater.runtime.spark.batches import (
     ForEach,
     ForEachSet,
@@ -35,6 +36,7 @@ from slackwater.runtime.spark.members import (
     Member,
     Terms,
     Texts,
+    columns_read,
     member,
     named,
     named_texts,
@@ -103,6 +105,11 @@ class Queries:
     recorded: bool = False
     """Whether its streams were recorded, so that the clock on the wall says nothing of them."""
     terms: Terms = field(default_factory=Terms)
+
+    def columns_of(self, cut: KeyGroups) -> dict[str, list[str]]:
+        """The columns of each stream that some query reads."""
+        members = [self.member(name, 0, plan, cut, None) for name, plan in self.plans.items()]
+        return {name: columns_read(members, name, self.time, frame.columns) for name, frame in self.frames.items()}
 
     @property
     def names(self) -> list[str]:
@@ -191,13 +198,14 @@ class Queries:
         flush: bool = False,
         name: str | None = None,
         key_groups: int | None = None,
+        history: History | Mapping[str, DataFrame | None] | None = None,
     ) -> RunningQueries:
         """Start all queries as one streaming query, or go on from a checkpoint.
 
         `sinks` says of every query where its results go: the path of a folder (parquet, every row once),
         `slackwater.sink("kafka", ...)`, or a function of a DataFrame and the number of the micro-batch; or a mapping
         with sinks for `results`, `late` and `rejected`. `foreach` is called with each `SetBatch` whole. `trigger`,
-        `flush` and `key_groups` are as for `slackwater.start`.
+        `flush`, `key_groups` and `history` are as for `slackwater.start`.
 
         On a checkpoint that is there the last word counts: what was added, dropped or paused while the set ran stays
         so; a query that is new among the stated ones begins now, one that was stated before and is no longer, is
@@ -210,6 +218,7 @@ class Queries:
         started = begun(
             self, checkpoint,
             sinks=sinks, foreach=foreach, trigger=trigger, flush=flush, name=name, key_groups=key_groups,
+            history=history,
         )  # fmt: skip
         return RunningQueries(started, flush, trigger == AVAILABLE)
 
@@ -264,6 +273,7 @@ class Outputs:
         flush: bool = False,
         name: str | None = None,
         key_groups: int | None = None,
+        history: History | Mapping[str, DataFrame | None] | None = None,
     ) -> RunningQuery:
         """Start the query with a sink for every output that is wanted.
 
@@ -274,7 +284,7 @@ class Outputs:
 
         State is kept in `key_groups`, 16 of them if nothing is said (4 with a target, since each learns from its own
         tuples, and in a join without a key, since each has copies). A checkpoint keeps their number; a start from it
-        may have any number of shards up to that.
+        may have any number of shards up to that. A `history` is read before the streams, as `slackwater.history` says.
         """
         if not self.is_streaming:
             raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
@@ -291,6 +301,7 @@ class Outputs:
             flush=flush,
             name=name,
             key_groups=key_groups,
+            history=history,
         )
         return RunningQuery(started, flush, trigger == AVAILABLE)
 

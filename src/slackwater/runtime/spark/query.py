@@ -14,6 +14,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -29,6 +30,7 @@ from slackwater.language.static import StaticJoin
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
+from slackwater.runtime.history import History
 from slackwater.runtime.spark.exchange.writer import MARK, Packing, aggregate_of
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.state.checkpoint import described
@@ -136,6 +138,15 @@ def with_lookups(spark: SparkSession, query: str, streams: Mapping[str, Any]) ->
             raise UsageError(f"static relation {join.relation}: refresh is not offered on Spark; leave it out")
         frames[name] = _widened(frames[name], _frame(spark, given.read, join), join, given.unique)
     return text, frames
+
+
+def history_with_lookups(spark: SparkSession, query: str, streams: Mapping[str, Any], told: History) -> History:
+    """A history of streams that are joined with static relations, joined with them too."""
+    if not any(isinstance(given, Lookup) for given in streams.values()):
+        return told
+    own = {name: rows for name, rows in told.streams.items() if rows is not None}
+    _, frames = with_lookups(spark, query, {**streams, **own})
+    return replace(told, streams={name: frames[name] if name in own else None for name in told.streams})
 
 
 def _frame(spark: SparkSession, rows: Any, join: StaticJoin) -> DataFrame:

@@ -33,6 +33,8 @@ from slackwater.runtime.spark.requests import Request, RequestInbox
 from slackwater.runtime.spark.started import Started
 from slackwater.runtime.targets import settable
 
+WHILE_READING = 0.2
+"""Seconds from one look at a query that reads a history to the next."""
 PAST = 100
 """Micro-batches of earlier starts whose progress is kept."""
 
@@ -46,11 +48,12 @@ class Running:
         self._query = started.start()
         self._name = str(self._query.name or self._query.id)
         """Asked for while Spark's JVM is there."""
-        self._flushing: threading.Thread | None = None
+        self._starting: threading.Thread | None = None
+        """What starts the query again: behind a history, and for a flush."""
         self._failure: BaseException | None = None
-        if flush:
-            self._flushing = threading.Thread(target=self._flush, name="slackwater flush", daemon=True)
-            self._flushing.start()
+        if flush or started.in_history:
+            self._starting = threading.Thread(target=self._start_again, args=(flush,), name="slackwater", daemon=True)
+            self._starting.start()
         if self._log.here is not None and not available:
             RequestInbox(self._log.here.parent, self._do, self._stopped, lambda: self.is_active)
 
@@ -64,20 +67,25 @@ class Running:
         """Whether it still runs."""
         try:
             with one_sentence():
-                return self._query.isActive or (self._flushing is not None and self._flushing.is_alive())
+                return self._query.isActive or (self._starting is not None and self._starting.is_alive())
         except JvmEndedError:
             return False
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
-        if self._flushing is not None:
-            self._flushing.join(timeout)
-            if self._flushing.is_alive():
-                return False
-            if self._failure is not None:
-                raise self._failure
+        begun = wall.monotonic()
+        if not self._started_again(timeout):
+            return False
+        return self._ended(None if timeout is None else max(0, round(timeout - (wall.monotonic() - begun))))
+
+    def _started_again(self, timeout: int | None = None) -> bool:
+        """Wait until nothing is left but the query that runs now; whether that is so."""
+        if self._starting is None:
             return True
-        return self._ended(timeout)
+        self._starting.join(timeout)
+        if self._failure is not None:
+            raise self._failure
+        return not self._starting.is_alive()
 
     def _ended(self, timeout: int | None) -> bool:
         with one_sentence():
@@ -88,6 +96,7 @@ class Running:
 
     def process_all_available(self) -> None:
         """Wait until everything that has arrived by now is processed; for tests and notebooks."""
+        self._started_again()
         with one_sentence():
             self._query.processAllAvailable()
 
@@ -96,26 +105,50 @@ class Running:
         self._stopped.set()
         with suppress(JvmEndedError), one_sentence():
             self._query.stop()
-        if self._flushing is not None:
-            self._flushing.join()
+        if self._starting is not None:
+            self._starting.join()
 
-    def _flush(self) -> None:
-        """When all that was there is processed, say that the input has ended, and run once more to hear it."""
+    def _start_again(self, flush: bool) -> None:
         try:
-            self._ended(None)
-            if self._stopped.is_set():
-                return
-            if not self._log.ending:
-                self._log.say(Message(END))
-            self._query = self._of.start()
-            if self._stopped.is_set():
-                self._query.stop()
-            self._ended(None)
-            if not self._stopped.is_set():
-                self._log.say(Message(DONE))
+            if self._of.in_history:
+                self._read_history()
+            if flush and not self._stopped.is_set():
+                self._flush()
         except Exception as error:
             # Re-raised by `wait()`.
             self._failure = error
+
+    def _read_history(self) -> None:
+        """When all of it is announced, run until it is read, and then over the streams."""
+        while not self._of.all_announced.wait(WHILE_READING) and self._query.isActive:
+            pass
+        if not self._of.reads_last and not self._stopped.is_set():
+            # It has failed, and says why.
+            self._ended(None)
+        if not self._stopped.is_set() and self._of.all_announced.is_set():
+            self._query.stop()
+            self._run()
+        self._ended(None)
+        if not self._stopped.is_set():
+            self._of.begin_live()
+            self._run()
+
+    def _run(self) -> None:
+        self._query = self._of.start()
+        if self._stopped.is_set():
+            self._query.stop()
+
+    def _flush(self) -> None:
+        """When all that was there is processed, say that the input has ended, and run once more to hear it."""
+        self._ended(None)
+        if self._stopped.is_set():
+            return
+        if not self._log.ending:
+            self._log.say(Message(END))
+        self._run()
+        self._ended(None)
+        if not self._stopped.is_set():
+            self._log.say(Message(DONE))
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +189,10 @@ class Running:
             raise UsageError(f"there is no query {name}; there are {', '.join(known) or 'none'}")
         return known[name]
 
+    def _refuse_in_history(self) -> None:
+        if self._of.in_history:
+            raise UsageError("the history is still being read; wait until the streams have begun")
+
     def _refuse_available(self) -> None:
         if self._available:
             raise UsageError(
@@ -175,6 +212,8 @@ class Running:
         known = self._known(name)
         if known.failure is not None:
             raise UsageError(f"query {name} has failed: {known.failure}; drop it, and add it again")
+        if kind == PAUSE:
+            self._refuse_in_history()
         with self._of.lock, one_sentence():
             self._log.say(Message(kind, query=name, generation=known.generation, target=target, text=text))
 
@@ -295,6 +334,7 @@ class RunningQueries(Running):
         """
         with self._restart, self._of.lock:
             self._refuse_available()
+            self._refuse_in_history()
             if name in self._log.queries:
                 raise UsageError(f"there is a query {name} already; drop it first, or take another name")
             added = self._of.adding(*named_texts({name: text}).popitem())
@@ -305,6 +345,7 @@ class RunningQueries(Running):
         """End a query: it emits nothing more, and its state is let go of. The streaming query starts again, as for
         `add`."""
         with self._restart, self._of.lock:
+            self._refuse_in_history()
             self._change(Message(DROP, query=name, generation=self._known(name).generation))
 
     def pause(self, name: str) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import time as wall
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.history import History, as_history
 from slackwater.runtime.request.handle import Clock, Patience
 from slackwater.runtime.spark.batches import ForEach
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.progress import watch_rejections
 from slackwater.runtime.spark.queries import Outputs, alone
-from slackwater.runtime.spark.query import is_streaming, planned_over, read_by, with_lookups
+from slackwater.runtime.spark.query import history_with_lookups, is_streaming, planned_over, read_by, with_lookups
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.spark.started import AVAILABLE
@@ -42,6 +44,7 @@ def start(
     shards: int | None = None,
     key_groups: int | None = None,
     clock: Clock = wall.time,
+    history: History | Mapping[str, DataFrame | None] | None = None,
     **streams: DataFrame,
 ) -> RunningQuery | SparkLiveQuery:
     """Start a query over streaming DataFrames.
@@ -62,11 +65,16 @@ def start(
     `shards` run at the same time; state is kept in `key_groups` (16, or 4 with a target or in a join without a key, if
     nothing is said), so that a start from the same checkpoint may have more shards or fewer.
 
+    `history` has rows from before the streams, as `slackwater.history` says: they are read first, in the order of event
+    time, by the first start on a checkpoint; then the streams, with the same state.
+
     Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.live`. With
     `tap`, every row that the query reads comes to the driver as well, with the results of its micro-batch, so that
     steps can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as
     there.
     """
+    if history is not None:
+        history = history_with_lookups(spark, query, streams, as_history(history))
     query, streams = with_lookups(spark, query, streams)
     bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
@@ -75,8 +83,9 @@ def start(
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):
         return Outputs(one).start(
-            **sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name, key_groups=key_groups
-        )
+            **sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name, key_groups=key_groups,
+            history=history,
+        )  # fmt: skip
     if flush or name is not None or trigger == AVAILABLE or not is_streaming(streams):
         raise UsageError(
             "say where rows go: results='folder', late=..., rejected=... or foreach=...; without, a query over streams"
@@ -84,5 +93,5 @@ def start(
         )
     live = SparkLiveQuery(bound, plan, patience, keep, time_unit, clock)
     with one_sentence():
-        live.begin(one, trigger or "0 seconds", checkpoint, tap, key_groups)
+        live.begin(one, trigger or "0 seconds", checkpoint, tap, key_groups, history)
     return live

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.core.errors import UsageError
 from slackwater.core.time import MILLISECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.history import History, as_history
 from slackwater.runtime.spark.batches import (
     ForEachSet,
     Sinks,
@@ -39,6 +40,8 @@ from slackwater.runtime.spark.control import (
     ADD,
     CONTROL,
     FAIL,
+    LIVE,
+    PIECE,
     ControlLog,
     Known,
     Message,
@@ -49,6 +52,8 @@ from slackwater.runtime.spark.control import (
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy, withdraw
+from slackwater.runtime.spark.history.pieces import FOLDER as HISTORY
+from slackwater.runtime.spark.history.pieces import Kept, kept_in, write_pieces
 from slackwater.runtime.spark.locations import (
     CHECKPOINT_SETTING,
     STATE,
@@ -60,7 +65,7 @@ from slackwater.runtime.spark.members import ALONE, KeyGroups, Member
 from slackwater.runtime.spark.progress import Warner
 from slackwater.runtime.spark.session import default_shards, settings_for, started_with
 from slackwater.runtime.spark.state.host import Output
-from slackwater.runtime.spark.store import at_once, store_at
+from slackwater.runtime.spark.store import At, at_once, store_at
 from slackwater.runtime.targets import FAMILIES
 
 if TYPE_CHECKING:
@@ -83,6 +88,7 @@ def begun(
     flush: bool = False,
     name: str | None = None,
     key_groups: int | None = None,
+    history: History | Mapping[str, Any] | None = None,
 ) -> Started:
     """Queries that are ready to start on a checkpoint, whose log has what they state. `take` is given what a
     micro-batch emits, as it is, in place of sinks.
@@ -106,8 +112,11 @@ def begun(
         log.check_kind(stated.alone)
         cut = _cut(stated, log, key_groups)
         started = Started(stated, log, cut, folder, when, name, foreach, take, fence)
+        with one_sentence():
+            started.history = started.past(None if history is None else as_history(history))
         changes = started.changes_of_start()
-        opening = log.opening(cut.tasks, cut.groups, stated.alone, started.is_timed)
+        opening = log.opening(cut.tasks, cut.groups, stated.alone, started.is_timed, started.history is not None)
+        changes += started.first_piece() if opening else []
         after = in_force([*log.messages, *log.numbered([*opening, *changes])])
         strange = [one for one in given if one not in after and one not in stated.texts]
         if strange:
@@ -180,6 +189,72 @@ class Started:
         """Whether shards say how long results have waited, for a report of the whole run."""
         self.what = _what(stated)
         """What users call it."""
+        self.history: Kept | None = None
+        """What goes before the streams."""
+        self.all_announced = threading.Event()
+        """Set once a micro-batch has ended, and all of the history is announced."""
+
+    def past(self, given: History | None) -> Kept | None:
+        """The history of the checkpoint, which its first start has cut."""
+        if not self.log.is_new:
+            if given is not None and not self.log.beginning.history:
+                raise UsageError(
+                    "this checkpoint was begun without a history, and its streams are under way; use a new checkpoint"
+                    " folder"
+                )
+            return kept_in(self._history_folder()) if self.log.beginning.history else None
+        if given is None:
+            return None
+        reads = self.stated.columns_of(self.cut)
+        slack = max(given.slack(plan.quality) for plan in self.stated.plans.values())
+        time, unit = self.stated.time, self.stated.unit
+        return write_pieces(self._history_folder(), given, self.stated.frames, reads, time, unit, self.cut.tasks, slack)
+
+    def _history_folder(self) -> At:
+        found = location_of(self.stated.spark, f"{self._folder}/{HISTORY}")
+        if found is None:
+            raise UsageError("history needs a session of this process, not Spark Connect")
+        return found
+
+    def first_piece(self) -> list[Message]:
+        """What says that a history begins; that it is over, where it has no rows."""
+        if self.history is None:
+            return []
+        return [self._piece(0)] if self.history.cut.pieces else [Message(LIVE)]
+
+    def _piece(self, number: int) -> Message:
+        assert self.history is not None, "there is a piece"
+        return Message(PIECE, piece=number, reached=self.history.cut.reached(number), slack=self.history.slack)
+
+    @property
+    def in_history(self) -> bool:
+        """Whether a history is read first."""
+        return self.log.in_history
+
+    @property
+    def reads_last(self) -> bool:
+        """Whether all pieces of the history have been announced, so that a start ends when it has read them."""
+        return self.history is not None and self.in_history and self.log.pieces == self.history.cut.pieces
+
+    def begin_live(self) -> None:
+        """The history has been read: the next start reads the streams."""
+        with self.lock:
+            self.log.say(Message(LIVE))
+        assert self.history is not None, "there was one"
+        self.history.remove()
+
+    def _then_announce(self, take: Take) -> Take:
+        """Take a micro-batch, and announce what is read next."""
+
+        def taken(frame: DataFrame, number: int) -> None:
+            take(frame, number)
+            with self.lock:
+                if self.reads_last:
+                    self.all_announced.set()
+                else:
+                    self.log.say(self._piece(self.log.pieces))
+
+        return taken
 
     def _stated(self, name: str, text: str) -> Stated:
         known, plan = self.log.queries.get(name), self.stated.plan(name, text)
@@ -190,7 +265,8 @@ class Started:
             groups, shared = self.cut.groups, False
         else:
             plans = self._plans()
-            shared = self.stated.is_shared(plan, plans)
+            # Who shares its tuples has no history of its own.
+            shared = self.history is None and self.stated.is_shared(plan, plans)
             if shared:
                 groups = self._groups_alike(plan, groups, plans)
         return Stated(text, self.stated.member(name, 0, plan, self.cut, groups, shared).structure, groups, shared)
@@ -295,9 +371,14 @@ class Started:
                 only_notes=self._take is None and not self._asks_for_rows(members, writers, folders),
                 tapped=self.tapped,
                 reports_latency=self.reports_latency,
+                history=self.history,
+                in_history=self.in_history,
             )
-            take = self._take or self._each(members, writers, folders)
-            writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**self._when)
+            take, when = self._take or self._each(members, writers, folders), self._when
+            if self.in_history:
+                take = take if self.reads_last else self._then_announce(take)
+                when = trigger_of(AVAILABLE if self.reads_last else None)
+            writer = program.emitted().writeStream.foreachBatch(self._fence.guarding(take)).trigger(**when)
             writer = writer.option("checkpointLocation", self._folder)
             writer = writer if self._name is None else writer.queryName(self._name)
             spark = self.stated.spark

@@ -54,7 +54,12 @@ def selected(frame: DataFrame, names: list[str]) -> DataFrame:
 
 def guarded(frame: DataFrame) -> DataFrame:
     """The columns under names without a dot or a backquote: Spark's `mapInArrow` takes those for paths."""
-    return frame.toDF(*(name.translate(_GUARDED) for name in frame.columns))
+    return frame.toDF(*map(guarded_name, frame.columns))
+
+
+def guarded_name(name: str) -> str:
+    """A name without a dot or a backquote."""
+    return name.translate(_GUARDED)
 
 
 def unguarded(table: pa.Table) -> pa.Table:

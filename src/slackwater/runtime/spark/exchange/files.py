@@ -61,7 +61,7 @@ def read_file(file: str, format: str, schema: pa.Schema, at: At = "") -> pa.Tabl
     try:
         where = opened(file, at)
         if format == "parquet":
-            with pq.ParquetFile(where, pre_buffer=True) as source:
+            with pq.ParquetFile(where, pre_buffer=True, coerce_int96_timestamp_unit="us") as source:
                 there = [name for name in schema.names if name in source.schema_arrow.names]
                 table = source.read(columns=there, use_threads=False)
         elif format == "json":

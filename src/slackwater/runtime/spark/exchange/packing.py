@@ -17,6 +17,7 @@ from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.core.errors import FAILURES, reason_of
 from slackwater.core.schema import Kind
@@ -26,6 +27,7 @@ from slackwater.runtime.spark.exchange.files import Folder, gathered, rows_of
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.exchange.shared import SharedPacking
 from slackwater.runtime.spark.exchange.writer import (
+    KNOWN,
     MARK,
     Line,
     Origin,
@@ -36,6 +38,7 @@ from slackwater.runtime.spark.exchange.writer import (
     without_end,
     without_unparsed,
 )
+from slackwater.runtime.spark.history.overlap import Overlap
 from slackwater.runtime.spark.packed_source import NOTHING_KNOWN, Before, note_watermark
 from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import unguarded
@@ -132,6 +135,8 @@ class Packer:
     """Ways of packing it for queries that are hosted together."""
     tapped: str | None = None
     """The name of the source, where its rows go to the driver as well."""
+    overlap: Overlap | None = None
+    """How rows are known that are in the history of the source."""
 
     @property
     def keys(self) -> list[str]:
@@ -143,6 +148,7 @@ class Packer:
     ) -> pa.RecordBatch:
         """A table as lines for those who read it; with an origin, it can be read again."""
         table, ended = without_end(table)
+        table = self.marked(table)
         codebook = Codebook(secret_of_task())
         encoded = EncodedColumns(table, codebook, self.time_unit)
         columns: list[list[object]] = [[] for _ in SCHEMA]
@@ -159,9 +165,15 @@ class Packer:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
+    def marked(self, table: pa.Table) -> pa.Table:
+        """A table with a mark in every row that a history has too."""
+        return table if self.overlap is None else table.append_column(KNOWN, pa.array(self.overlap.among(table)))
+
     def _tapped_lines(self, table: pa.Table, part: int) -> Iterator[tuple[str, Line]]:
         if self.tapped is not None:
             rows, _ = without_unparsed(table)
+            if KNOWN in rows.column_names:
+                rows = rows.filter(pc.invert(rows.column(KNOWN)))
             rows = rows.select([name for name in rows.column_names if not name.startswith(MARK)])
             # Tasks take turns: a part has one of them.
             tasks = self.readers[0].packing.tasks
@@ -197,6 +209,7 @@ def packer_of(
     by_files: bool,
     shared: Iterable[SharedPacking | None] = (),
     tapped: bool = False,
+    overlap: Overlap | None = None,
 ) -> Packer:
     """The different ways in which queries, given by their keys, read a source, and those in which groups of queries do.
     What is read from files alone may become partial results."""
@@ -211,7 +224,8 @@ def packer_of(
                 before = found.get(alike, Readers(packing, ()))
                 found[alike] = replace(before, who=(*before.who, (key, position)))
     together = tuple(one for one in shared if one is not None)
-    return Packer(tuple(found.values()), time_unit, apart, registered(), together, source if tapped and found else None)
+    tap = source if tapped and found else None
+    return Packer(tuple(found.values()), time_unit, apart, registered(), together, tap, overlap)
 
 
 def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -264,6 +278,7 @@ class FoldersRead:
         origin = told.origin
         tables = rows_of(reads.folder, reads.columns, origin.files, origin.part, origin.parts)
         rows = next(islice(tables, origin.table, None))
+        rows = reads.packer.marked(rows)
         table, ended = without_end(rows.select(packing.read_from(rows.column_names)))
         lines = lines_of(packing, table, ended, Codebook(secret_of_task()))
         return next((line.block for line in lines if line.shard == label), None)

@@ -46,7 +46,7 @@ from slackwater.runtime.spark.exchange.format import (
     write_block,
 )
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, UNPARSABLE
+from slackwater.sources.encode import GOOD, IN_HISTORY, UNPARSABLE
 from slackwater.sources.ingest import EncodedColumns, ingest
 
 SAMPLE = 1024
@@ -117,6 +117,8 @@ SOURCE_ROW = "_slackwater_row"
 """A column with the identity of a row, where results must name their members."""
 MARK = "_slackwater_"
 """Columns of ours begin so; no query sees them."""
+KNOWN = "_slackwater_known"
+"""A column that is true in rows which the history of their stream has too."""
 UNPARSED = "_slackwater_unparsed"
 """A column that is null, but in a message which could not be parsed: there it tells of the message, as JSON."""
 
@@ -158,7 +160,7 @@ class Packing:
     def read_from(self, columns: Iterable[str]) -> list[str]:
         """Those of a table's columns that are read: the time, what the plan names, and marks of ours."""
         names = [self.plan.stream.schema.time, *(name for name, _, _ in self.plan.columns)]
-        return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW, UNPARSED) if name in columns)]))
+        return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW, KNOWN, UNPARSED) if name in columns)]))
 
 
 class Line(NamedTuple):
@@ -210,10 +212,15 @@ def lines_of(
     Partial results are made only of rows that can be read again, so their origin must be known.
     """
     table, unparsed = without_unparsed(table)
+    known: pa.ChunkedArray | None = None
+    if KNOWN in table.column_names:
+        table, known = table.drop_columns([KNOWN]), table.column(KNOWN)
     taken = ingest(packing.plan, table, codebook, packing.time_unit, encoded=encoded)
     words = taken.words
     if unparsed is not None:
         taken.reasons[unparsed.is_valid().to_numpy()] = UNPARSABLE
+    if known is not None:
+        taken.reasons[(taken.reasons == GOOD) & known.to_numpy()] = IN_HISTORY
     if SOURCE_ROW in table.column_names:
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
     good = taken.reasons == GOOD

@@ -12,7 +12,7 @@ lower fragment, also where these had nothing to hand on. Tuples, late ones and c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ from slackwater.plan.fragments import lower, upper
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import query_for
+from slackwater.runtime.spark.control import Message
 from slackwater.runtime.spark.exchange.format import read_block, write_block
 from slackwater.runtime.spark.exchange.writer import Packing, aggregate_of, split
 from slackwater.runtime.spark.members import Member
@@ -264,6 +265,15 @@ class UpperShard(Shard):
         yield from self._drained(self.kernel.take(Guarded(batch, batch.take(NOTHING), None, clocks), end))
         if told and self.judge is not None:
             self.judge.take(notes, batch if len(batch) else None, met, told, end, self.codebook)
+
+    def remember(self, blocks: Iterable[Block], pieces: Sequence[Message], now: int | None) -> Iterator[Emission]:
+        """What shards below make of a history counts for no target."""
+        judge, self.judge = self.judge, None
+        yield from self.epoch(blocks, now)
+        self.judge = judge
+        self.record.begin()
+        if judge is not None:
+            judge.begin_anew()
 
     def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
         """The query rests, and so does what is below."""

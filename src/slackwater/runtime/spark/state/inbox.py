@@ -19,7 +19,7 @@ import pyarrow as pa
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.collectors import REJECTED, example_of
-from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
+from slackwater.runtime.spark.control import END, FAIL, PAUSE, PIECE, RESUME, TARGET, Message
 from slackwater.runtime.spark.exchange.format import FAILED, UNCOUNTED, parse_header
 from slackwater.runtime.spark.exchange.packing import NOW, PASSED, TAPPED
 from slackwater.runtime.spark.members import Member
@@ -28,7 +28,7 @@ from slackwater.runtime.spark.state.cached import Status
 from slackwater.runtime.spark.state.record import QueryRecord
 from slackwater.runtime.spark.state.shard import Block
 
-HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
+HEARD = (PAUSE, RESUME, TARGET, FAIL, PIECE, END)
 """Messages that shards hear; the others are for whoever starts queries."""
 
 
@@ -52,6 +52,11 @@ class Delivery:
     messages: list[Message] = field(default_factory=list)
     failure: str | None = None
     """Why the query has failed where its rows were packed."""
+
+    @property
+    def pieces(self) -> list[Message]:
+        """The pieces of a history that it brings."""
+        return [one for one in self.messages if one.kind == PIECE]
 
 
 class _Header(NamedTuple):
@@ -120,7 +125,7 @@ class Inbox:
         found: dict[str, Delivery] = {}
         mine = {one.key: label == one.shards[0] for one in self._members if label in one.shards}
         for message in self.messages:
-            for key in mine if message.kind == END else mine.keys() & {message.key}:
+            for key in mine if message.kind in (PIECE, END) else mine.keys() & {message.key}:
                 if message.kind in HEARD:
                     found.setdefault(key, Delivery()).messages.append(message)
         tuples = self._tuples.get(label, {})

@@ -114,6 +114,10 @@ class Judge(ABC):
         """The slack of the next micro-batch."""
         return {SLACK: np.array([self._controller.slack])}
 
+    def begin_anew(self) -> None:
+        """What was handed on so far was that of a history."""
+        self._begins = True
+
     def added_to(self, progress: QueryProgress) -> QueryProgress:
         """How the shard does, with what is known of the target."""
         controller = self._controller
@@ -122,7 +126,8 @@ class Judge(ABC):
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call."""
-        yield state_update(NAMESPACE, TERMS, encode_json(self._learned.terms()))
+        terms = self._learned.terms() | ({"learning_key": None} if self._begins else {})
+        yield state_update(NAMESPACE, TERMS, encode_json(terms))
         for entry in self._learned.snapshot_delta():
             yield StateUpdate(f"{NAMESPACE}/{entry.namespace}", entry.key, entry.value)
 

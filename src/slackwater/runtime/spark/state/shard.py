@@ -29,6 +29,7 @@ from slackwater.operators.stages import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import query_for
+from slackwater.runtime.spark.control import Message
 from slackwater.runtime.spark.exchange.format import OpenBlock, read_block
 from slackwater.runtime.spark.exchange.writer import PartialsHeader, Within, aggregate_of
 from slackwater.runtime.spark.output_schema import ROWS, Emitted
@@ -158,6 +159,24 @@ class Shard:
         self._turn_away(guarded.ahead, AHEAD)
         self.kernel.count_taken(0, now is not None)
         yield from self._drained(self.kernel.take(guarded, end))
+
+    def remember(self, blocks: Iterable[Block], pieces: Sequence[Message], now: int | None) -> Iterator[Emission]:
+        """Take in one micro-batch of a history. The guard learns nothing of clocks from it: the stream that follows
+        begins its clocks anew, where none is behind what was read."""
+        ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
+        self.record.begin()
+        for block in ordered:
+            self.record.counts["filtered"] += block.header["filtered"]
+            self._count_rows(block)
+        arrived = self._read(ordered)
+        self.record.hot_keys.count(arrived, [])
+        far: list[dict[str, int]] = [dict(one.reached or {}) for one in pieces]
+        reached = [max(one[plan.stream.source] for one in far) for plan in self.plan.inputs]
+        slack = max(one.slack or 0 for one in pieces)
+        for emission in self.kernel.remember(arrived, reached, slack, now):
+            self.record.emitted_late(emission)
+            yield emission
+        self.kernel.release.slack_log()
 
     def _drained(self, emissions: Iterable[Emission]) -> Iterator[Emission]:
         for emission in emissions:

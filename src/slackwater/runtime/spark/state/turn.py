@@ -137,7 +137,9 @@ class QueryTurn(Turn):
 
     def _epoch(self, shard: Shard, end: bool) -> Iterator[Emitted]:
         yield from rejected_rows(self._key, self._delivery)
-        if self._delivery.blocks or self._now is None or end:
+        if pieces := self._delivery.pieces:
+            emissions = shard.remember(self._delivery.blocks, pieces, self._now)
+        elif self._delivery.blocks or self._now is None or end:
             emissions = shard.epoch(self._delivery.blocks, self._now, end)
         else:
             emissions = shard.on_processing_time(self._now)

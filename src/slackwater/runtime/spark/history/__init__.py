@@ -1,0 +1,1 @@
+"""A history that goes before the streams of a query on Spark."""
