@@ -44,6 +44,7 @@ KNOWN = QueryProgress(
     trade_off=TradeOff("results", (0.9, 0.99), (1_000_000, 9_000_000)),
     delays={"a": [(0, 4_000), (1, 500), (20, 500)], "b": [(0, 4_000)]},
     wrong_clocks=(WrongClock("b", "rx7", 1_800_000_000),),
+    lagging=(WrongClock("b", "rx8", -90_000_000, NOON, waited_for=True),),
 )
 
 

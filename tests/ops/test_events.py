@@ -28,7 +28,7 @@ from slackwater.observe.events import (
 from slackwater.observe.value import QueryProgress, StreamProgress
 from tests.ops.made import QUALITY, SEEN, made
 
-QUIET_ONE = made(wrong_clocks=())
+QUIET_ONE = made(wrong_clocks=(), lagging=())
 """Nothing is the matter with it."""
 
 
@@ -51,6 +51,7 @@ CHANGES = {
     "stream_idle": {"streams": {"a": StreamProgress(idle=True), "b": StreamProgress()}},
     "rows_rejected": {"streams": {"a": StreamProgress(0, 100, {"null": 60})}},
     "clock_isolated": {"wrong_clocks": (WrongClock("b", "rx7", 1_800_000_000),)},
+    "partition_lags": {"lagging": (WrongClock("b", "rx7", -1_800_000_000, waited_for=True),)},
 }
 
 
@@ -74,6 +75,7 @@ def test_a_change_is_told_once_and_its_end_too(name: str) -> None:
         ("stream_idle", "stream_back"),
         ("rows_rejected", "rows_accepted"),
         ("clock_isolated", "clock_right_again"),
+        ("partition_lags", "partition_back"),
     ],
 )
 def test_what_begins_also_ends(name: str, end: str) -> None:
@@ -83,7 +85,7 @@ def test_what_begins_also_ends(name: str, end: str) -> None:
 def test_a_first_moment_says_whether_the_query_is_new() -> None:
     assert names(None, QUIET_ONE) == ["started"]
     assert names(None, QUIET_ONE, resumed=True) == ["restarted"]
-    assert names(made(batch=40, wrong_clocks=()), QUIET_ONE) == ["restarted"]
+    assert names(made(batch=40, wrong_clocks=(), lagging=()), QUIET_ONE) == ["restarted"]
 
 
 def test_the_end_of_a_query_ends_no_condition() -> None:
@@ -92,8 +94,10 @@ def test_the_end_of_a_query_ends_no_condition() -> None:
 
 
 def test_a_sentence_names_what_it_is_about() -> None:
-    [event] = events_between(QUIET_ONE, made())
-    assert event.said == "part rx7 of stream b has a clock 30 min ahead of most others; it is isolated"
+    [event] = events_between(QUIET_ONE, made(lagging=()))
+    assert event.said == "part rx7 of stream b has a clock 30 min ahead of most others; it is isolated," + (
+        " and moves no clock; set the clock of its sender, or leave it out in WHERE"
+    )
     [event] = events_between(QUIET_ONE, replace(QUIET_ONE, observed=missed()))
     assert event.said == "the latest period reached 90.00% of all results, and the target asks for 95.00%"
 
@@ -137,7 +141,7 @@ def test_begins_and_ends_of_a_condition_take_turns(changed: list[str | None], qu
     holds: set[tuple[str, Any]] = set()
     pairs = {"target_met_again": "target_missed", "target_reachable_again": "target_unreachable",
              "stream_back": "stream_idle", "rows_accepted": "rows_rejected",
-             "clock_right_again": "clock_isolated"}  # fmt: skip
+             "clock_right_again": "clock_isolated", "partition_back": "partition_lags"}  # fmt: skip
     for event in told(moments, quiet):
         about = event.numbers.get("stream")
         if event.name == "restarted":
@@ -189,7 +193,7 @@ def test_a_disk_that_is_full_later_does_not_end_the_query(tmp_path: Path, capsys
 
 def test_the_logger_has_the_level_the_sentence_and_the_numbers(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="slackwater"):
-        [event] = events_between(QUIET_ONE, made())
+        [event] = events_between(QUIET_ONE, made(lagging=()))
         by_logging(event)
     [record] = caplog.records
     assert record.levelno == logging.WARNING

@@ -17,6 +17,7 @@ from slackwater.core.schema import Kind
 from slackwater.expressions.textual import text_function
 from slackwater.expressions.tree import Call, Literal
 from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.views import ProgressHistory
 from slackwater.runtime.spark.api import _waiting
 from slackwater.runtime.spark.exchange.writer import lines_of
 from slackwater.sources.codebook import Codebook
@@ -142,3 +143,33 @@ def test_a_stream_goes_by_those_of_the_columns_that_it_has() -> None:
 def test_python_names_several_columns_by_a_list() -> None:
     written = _waiting(None, {"clock_by": ["host", "channel"], "idle_timeout": "1 second"})
     assert written == "WITH COMPLETE OPTIONS (clock_by = 'host, channel', idle_timeout = '1 second')"
+
+
+def lagging(minutes: int, behind: int = 30) -> pa.Table:
+    """Four partitions, of which one stops following after a minute, and is so many minutes behind at the end."""
+    rows = [(s, name) for s in range(0, 60 * minutes, 5) for name in ("p0", "p1", "p2", "p3")]
+    times = [START + 1000 * (min(s, 60 + s // behind) if name == "p3" else s) for s, name in rows]
+    return pa.table({"arrival": range(len(rows)), "ts": times, "p": [name for _, name in rows]})
+
+
+def test_a_partition_that_is_far_behind_is_told_with_since_when_and_what_helps() -> None:
+    query = "SELECT COUNT(*) AS n FROM s [RANGE 10 SECONDS] WITH NO WAIT OPTIONS (clock_by = 'p')"
+    table = lagging(30)
+    live = sw.live(query, {"s": table.schema})
+    told = []
+    for begin in range(0, table.num_rows, 100):
+        live.push("s", table.slice(begin, 100))
+        told.append(live.progress())
+    assert not told[0].lagging, "a minute is not far"
+    (one,) = told[-1].lagging
+    assert (one.stream, one.part, one.waited_for, told[-1].wrong_clocks) == ("s", "p3", True, ())
+    assert -29 * 60_000_000 < one.ahead < -26 * 60_000_000
+    assert START + 60_000 < one.since // 1000 < START + 360_000, "it is known since it began"
+    assert one.remedy.startswith("results wait for it; OPTIONS (idle_timeout = '1 min')")
+    text = str(ProgressHistory((told[-1],)))
+    assert "part p3 of stream s has a clock" in text
+    assert "behind most others, since" in text
+    isolated = sw.live(query.replace("'p')", "'p', max_behind = 10 MINUTES)"), {"s": table})
+    progress = isolated.progress()
+    assert not progress.lagging
+    assert [(one.part, one.remedy[:14]) for one in progress.wrong_clocks] == [("p3", "it is isolated")]

@@ -25,7 +25,7 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.rates import RatesSeen
 from slackwater.core.results import OrderingSeen
 from slackwater.core.values import Value, first, over_shards
-from slackwater.core.wrong_clocks import PartitionClock
+from slackwater.core.wrong_clocks import OddClock, PartitionClock
 
 _LENGTH = struct.Struct("<I")
 
@@ -151,6 +151,8 @@ class Observation(Value):
     """What is in the windows and can still be joined, in tuples and bytes."""
     parts: tuple[PartitionClock, ...] = field(default=(), metadata=over_shards(first))
     """How far every part has come of the streams that have parts."""
+    odd_clocks: tuple[OddClock, ...] = field(default=(), metadata=over_shards(first))
+    """The partitions whose clocks are far from those of most others."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""
 

@@ -168,10 +168,14 @@ def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], Ongo
             yield ("rejected", name), _warning("rows_rejected", "rows_accepted", said, end, **numbers)
     for wrong in progress.wrong_clocks:
         stream, part = wrong.stream, wrong.part
-        said = f"{wrong}; it is isolated"
+        said = f"{wrong}; {wrong.remedy}"
         end = f"the clock of part {part} of stream {stream} is right again"
         numbers = {"stream": stream, "part": part, "ahead_ms": wrong.ahead / MILLISECOND}
         yield ("clock", stream, str(part)), _warning("clock_isolated", "clock_right_again", said, end, **numbers)
+    for lags in progress.lagging:
+        said, end = f"{lags}; {lags.remedy}", f"part {lags.part} of stream {lags.stream} is no longer far behind"
+        numbers = {"stream": lags.stream, "part": lags.part, "behind_ms": -lags.ahead / MILLISECOND}
+        yield ("lags", lags.stream, str(lags.part)), _warning("partition_lags", "partition_back", said, end, **numbers)
 
 
 def _warning(begins: str, ends: str, said: str, said_at_end: str, **numbers: Any) -> OngoingCondition:

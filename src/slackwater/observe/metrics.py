@@ -158,6 +158,11 @@ def _wrong_clocks(progress: QueryProgress) -> Values:
     return [((name,), float(wrong.count(name))) for name in progress.streams]
 
 
+def _lagging(progress: QueryProgress) -> Values:
+    behind = {one.stream: -one.ahead for one in reversed(progress.lagging)}
+    return [((name,), behind.get(name, 0) / SECOND) for name in progress.streams]
+
+
 def _waiting(status: QueryStatus) -> Values:
     seen = status.latency
     if seen is None:
@@ -238,6 +243,11 @@ METRICS: tuple[Told, ...] = (
     _many(
         "slackwater_stream_wrong_clocks", GAUGE, "Parts of a stream whose clocks are wrong, and isolated.",
         STREAM, _wrong_clocks,
+    ),
+    _many(
+        "slackwater_stream_lagging_partition_seconds", GAUGE,
+        "How far the partition of a stream that is waited for is behind most others, where it is far.",
+        STREAM, _lagging,
     ),
     _many(
         "slackwater_stream_rows_total", COUNTER, "Rows of a stream that have arrived.",

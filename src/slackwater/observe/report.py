@@ -24,7 +24,7 @@ from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.state import Emission, Observation
 from slackwater.core.time import BEFORE_ALL, MILLISECOND
 from slackwater.core.values import as_json, of_json
-from slackwater.core.wrong_clocks import WrongClock, wrong_clocks
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.observe.distribution import Distribution, in_runs
 from slackwater.observe.foreseen import Foretelling, as_reported
 from slackwater.observe.waiting import FAR_MORE, Causes, Slowest, SlowestUse, Waiting, advice, mostly_for_a_stream
@@ -366,11 +366,20 @@ class Report:
         return {"waiting": waited, "work": work, "avg": round(waited + work, 3)}
 
 
+def named_odd_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation) -> tuple[WrongClock, ...]:
+    """Which partitions have odd clocks, by the values of the columns that distinguish them."""
+    return tuple(
+        WrongClock(
+            plan.inputs[one.stream].stream.alias, name_of_part(plan, codebook, one.stream, one.name), one.ahead,
+            one.since, one.waited_for,
+        )
+        for one in seen.odd_clocks
+    )  # fmt: skip
+
+
 def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation) -> tuple[WrongClock, ...]:
-    """Which parts have wrong clocks, by the values of the column that distinguishes them."""
-    found = wrong_clocks(seen.parts, plan.options.max_ahead, plan.options.max_behind)
-    return tuple(WrongClock(plan.inputs[p.stream].stream.alias, name_of_part(plan, codebook, p.stream, p.name), ahead)
-                 for p, ahead in found)  # fmt: skip
+    """Those of them that are wrong."""
+    return tuple(one for one in named_odd_clocks(plan, codebook, seen) if not one.waited_for)
 
 
 def name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:

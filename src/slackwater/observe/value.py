@@ -204,7 +204,9 @@ class QueryProgress(Value):
     delays: Buckets = field(default_factory=dict, metadata=over_shards(lambda one, other: added([one, other])))
     """How late the tuples of each stream came in this micro-batch, in the buckets of `observe.delays`."""
     wrong_clocks: tuple[WrongClock, ...] = field(default=(), metadata=over_shards(first))
-    """Partitions of streams whose clocks are wrong."""
+    """Partitions of streams whose clocks are wrong, so that they are not waited for; each has `remedy`."""
+    lagging: tuple[WrongClock, ...] = field(default=(), metadata=over_shards(first))
+    """Partitions that are far behind most others of their stream, and are waited for; each has `remedy`."""
     resizes: tuple[tuple[int, Resize], ...] = ()
     """What came into force in this micro-batch in windows that follow rates, each with the number of its join."""
     shards: tuple[ShardLoad, ...] = ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.core.engines import computed_by
 from slackwater.core.time import readable
 from slackwater.observe.imbalance import imbalance_lines
-from slackwater.observe.value import QueryProgress, attributes
+from slackwater.observe.value import QueryProgress, attributes, event_time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -233,8 +233,10 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
     for name, stream in now.streams.items():
         rows = "" if stream.rows is None else f"{stream.rows:,} rows, "
         yield f"stream {name}", f"{rows}clock {_when(stream.clock)}{', idle' if stream.idle else ''}"
-    for wrong in now.wrong_clocks:
-        yield "wrong clock", str(wrong)
+    for odd in (*now.wrong_clocks, *now.lagging):
+        since = f", since {_when(event_time(odd.since))}" if event_time(odd.since) is not None else ""
+        yield "lagging" if odd.waited_for else "wrong clock", f"{odd}{since}"
+        yield "", odd.remedy
     if now.rows_per_second is not None and not now.ended:
         yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.seconds:.2f} s a micro-batch"
 

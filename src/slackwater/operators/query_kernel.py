@@ -39,10 +39,12 @@ from slackwater.core.state import (
 )
 from slackwater.core.time import BEFORE_ALL, LONGEST
 from slackwater.core.trade_off import TradeOff
+from slackwater.core.wrong_clocks import OddClock
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.meters import AnswerLog, QualityMeter
+from slackwater.disorder.odd_clocks import OddClocks
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
@@ -67,6 +69,7 @@ class KernelTerms:
     idle_timeout: int | None = None
     idle_after: float | None = None
     max_behind: int = LONGEST
+    max_ahead: int = LONGEST
     partition_slots: tuple[int, ...] = ()
     """Per stream, the row that names the partition of a tuple, or NO_PARTITION; empty: no stream has partitions."""
     weights: Weights | None = None
@@ -118,9 +121,12 @@ class QueryKernel:
         self.tells: Tells | None = None
         """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
         kernels tell of."""
+        self._odd_clocks = OddClocks(terms.max_ahead, terms.max_behind)
         self._counts = dict.fromkeys(
             ("tuples", "in_time", "late", "filtered", "ahead", "results", "amended", "history"), 0
         )
+        self._had_odd_clocks = False
+        """Whether some are persisted."""
         self._in_history = False
         """Whether the tuples at hand are those of a history."""
 
@@ -331,6 +337,9 @@ class QueryKernel:
         own = {"version": STATE_VERSION, "remembers": self.release.remembers} | self._learned.terms()
         yield state_update(KERNEL, "version", encode_json(own))
         yield state_update(KERNEL, "counts", encode_json(self._counts))
+        if self._find_odd_clocks() or self._had_odd_clocks:
+            yield self._odd_clocks.snapshot(KERNEL, "odd_clocks")
+            self._had_odd_clocks = True
         yield state_update(KERNEL, "responding", encode_json(self._responding.as_json()))
         yield from self.release.snapshot_delta()
         yield from self._learned.snapshot_delta()
@@ -364,6 +373,9 @@ class QueryKernel:
                     )
             elif entry.key == "responding":
                 self._responding.restore(saved)
+            elif entry.key == "odd_clocks":
+                self._odd_clocks.restore(entry.value or b"{}")
+                self._had_odd_clocks = True
             else:
                 self._counts = saved
         return before
@@ -386,6 +398,7 @@ class QueryKernel:
             epochs=release.epochs,
             idle=release.idle_timeouts,
             parts=release.partition_clocks,
+            odd_clocks=self._find_odd_clocks(),
             quality=self._measured(),
             ordering=stages.ordering,
             waited=self._responding.average,
@@ -395,6 +408,9 @@ class QueryKernel:
             outlook=self.outlook(),
             **self._counts,
         )
+
+    def _find_odd_clocks(self) -> tuple[OddClock, ...]:
+        return self._odd_clocks.look(self.release.state.clock.partitions, self.release.partition_numbers)
 
     def _held(self) -> int:
         # Where tuples pass at once, none is held, and what is kept of them has no words to tell copies by.

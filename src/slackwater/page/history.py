@@ -122,7 +122,7 @@ def without_present(progress: QueryProgress) -> QueryProgress:
     streams = {name: replace(one, samples=(), parts={}) for name, one in progress.streams.items()}
     known = progress.observed.memory
     observed = replace(progress.observed, memory=None if known is None else Memory(known.query))
-    return replace(progress, trade_off=None, streams=streams, wrong_clocks=(), observed=observed, shards=())
+    return replace(progress, trade_off=None, streams=streams, wrong_clocks=(), lagging=(), observed=observed, shards=())
 
 
 class Thinned:

@@ -70,8 +70,8 @@ def _terms(plan: PhysicalPlan, epochs: Epochs) -> KernelTerms:
     """What a plan says of silence, parts, weights, its target and how far back one looks."""
     options = plan.options
     return KernelTerms(
-        epochs, options.idle_timeout, options.idle_after, options.max_behind, plan.partition_slots, plan.weights,
-        plan.target, plan.learning_key, options.retention is None,
+        epochs, options.idle_timeout, options.idle_after, options.max_behind, options.max_ahead, plan.partition_slots,
+        plan.weights, plan.target, plan.learning_key, options.retention is None,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.observe.delays import Buckets, DelayTally
-from slackwater.observe.report import name_of_part, named_wrong_clocks
+from slackwater.observe.report import name_of_part, named_odd_clocks
 from slackwater.observe.value import MOST_PARTITIONS, MOST_SAMPLES, QueryProgress, Sample, StreamProgress
 from slackwater.observe.waiting import Waiting
 from slackwater.operators.query_kernel import QueryKernel
@@ -31,7 +31,7 @@ SHARE = 150
 def progress_of(plan: PhysicalPlan, kernel: QueryKernel, codebook: Codebook, names_parts: bool = True) -> QueryProgress:
     """What a kernel knows of its query, by the names that users have for things; partitions only where asked for."""
     seen, idle = kernel.observe(), kernel.release.state.clock.idle
-    streams = {}
+    streams, odd = {}, named_odd_clocks(plan, codebook, seen)
     for position, one in enumerate(plan.inputs):
         mine = [part for part in seen.parts if part.stream == position]
         slowest = sorted(mine, key=lambda part: part.clock)[:MOST_PARTITIONS] if names_parts else []
@@ -45,11 +45,12 @@ def progress_of(plan: PhysicalPlan, kernel: QueryKernel, codebook: Codebook, nam
         target=str(plan.quality),
         emit=str(plan.emit),
         amends=plan.emit.amends,
-        observed=replace(seen, parts=()),
+        observed=replace(seen, parts=(), odd_clocks=()),
         streams=streams,
         batch=seen.epochs,
         trade_off=kernel.trade_off(),
-        wrong_clocks=named_wrong_clocks(plan, codebook, seen),
+        wrong_clocks=tuple(one for one in odd if not one.waited_for),
+        lagging=tuple(one for one in odd if one.waited_for),
     )
 
 

@@ -30,7 +30,8 @@ function table(caption, heads, rows) {
 export function streams(snapshot) {
   const clocks = Object.values(snapshot.streams).map((one) => one.clock).filter((clock) => clock != null);
   const largest = clocks.length ? Math.max(...clocks) : null, smallest = clocks.length ? Math.min(...clocks) : null;
-  const wrong = snapshot.wrong_clocks.map((one) => [`${one.stream} / ${one.part}`, one]);
+  const note = (one) => `${one.waited_for ? "lags, and is waited for" : "wrong clock"}: ${duration(Math.abs(one.ahead) / 1e3)} ${one.ahead > 0 ? "ahead" : "behind"}, since ${eventTime(one.since, true)}`;
+  const wrong = [...snapshot.wrong_clocks, ...snapshot.lagging].map((one) => [`${one.stream} / ${one.part}`, one]);
   const rows = [];
   for (const [stream, one] of Object.entries(snapshot.streams)) {
     const behind = one.clock == null || largest == null ? null : largest - one.clock;
@@ -40,7 +41,7 @@ export function streams(snapshot) {
     const parts = Object.entries(one.partitions);
     for (const [part, clock] of parts) {
       const odd = wrong.find(([name]) => name === `${stream} / ${part}`)?.[1];
-      const said = odd ? `wrong clock: ${duration(Math.abs(odd.ahead) / 1e3)} ${odd.ahead > 0 ? "ahead" : "behind"}` : "";
+      const said = odd ? note(odd) : "";
       const late = clock == null || largest == null ? null : largest - clock;
       rows.push([`· ${part}`, eventTime(clock, true), duration(late), "", said]);
     }
@@ -48,8 +49,8 @@ export function streams(snapshot) {
     if (hidden > 0) rows.push([`· ${number(hidden)} more parts, ahead of these`, "", "", "", ""]);
   }
   for (const [name, one] of wrong) {
-    if (!rows.some((row) => row[4].startsWith("wrong") && row[0] === `· ${one.part}`)) {
-      rows.push([name, "", "", "", `wrong clock: ${duration(Math.abs(one.ahead) / 1e3)} ${one.ahead > 0 ? "ahead" : "behind"}`]);
+    if (!rows.some((row) => row[4] === note(one) && row[0] === `· ${one.part}`)) {
+      rows.push([name, "", "", "", note(one)]);
     }
   }
   return table(null, [["stream"], ["clock"], ["behind", "number"], ["rows", "number"], ["note", "mark"]], rows);
