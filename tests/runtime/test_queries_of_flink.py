@@ -78,6 +78,13 @@ STATEMENTS = {
         (PARTITION BY window_start, window_end ORDER BY total DESC, item) AS rownum FROM
         (SELECT window_start, window_end, item, SUM(price) AS total FROM {CUMULATED} {WINDOWS}, item))
         WHERE rownum < 3""",
+    "window deduplication, the last": f"""SELECT bidtime, price, item, supplier, window_start, window_end FROM (
+        SELECT bidtime, price, item, supplier, window_start, window_end,
+        ROW_NUMBER() OVER (PARTITION BY window_start, window_end, item ORDER BY bidtime DESC) AS rownum
+        FROM {BIDS}) WHERE rownum <= 1""",
+    "window deduplication, the first": f"""SELECT bidtime, price, supplier FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, supplier ORDER BY bidtime) AS rownum
+        FROM {BIDS}) WHERE rownum = 1""",
     "interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o, Shipments s
         WHERE o.id = s.order_id AND o.order_time BETWEEN s.ship_time - INTERVAL '4' HOUR AND s.ship_time""",
     "interval join, one side open": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id
@@ -91,6 +98,11 @@ STATEMENTS = {
 REFUSED = {
     "SELECT * FROM Orders INNER JOIN Shipments ON Orders.id = Shipments.order_id": "needs a window in a join",
     "SELECT item, SUM(price) FROM Bid GROUP BY item": "needs a window in an aggregate, as in Bid [RANGE",
+    """SELECT id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY order_time ASC) AS row_num
+        FROM Orders) WHERE row_num = 1""": "as in Orders [RANGE 1 MINUTE]",
+    """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount DESC) AS row_num FROM Orders)
+        WHERE row_num <= 5""": "a stream has no end, so the first rows are those of each window",
+    "SELECT * FROM Orders ORDER BY order_time, id": "results always leave in the order of time",
     "SELECT DISTINCT id FROM Orders": "or it would have to remember every row for ever",
     "SELECT id, SUM(amount) OVER (PARTITION BY id ORDER BY order_time) FROM Orders": "put the window in FROM",
     f"SELECT L.id FROM {HOPPED.replace('Bid', 'LeftTable').replace('bidtime', 'row_time')} L JOIN {R} R ON {SAME}": (
