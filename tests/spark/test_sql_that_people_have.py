@@ -58,6 +58,10 @@ ALONE = {
     "windows of windows": """SELECT window(window, '1 minute') AS window, sum(n) AS n FROM
         (SELECT window, count(*) AS n FROM i GROUP BY window(ts, '20 seconds')) w
         GROUP BY window(window, '1 minute')""",
+    "the first of every window": """SELECT window, ad, n, rn FROM (SELECT window, ad, n, row_number() OVER
+        (PARTITION BY window ORDER BY n DESC, ad) AS rn FROM (SELECT ad, window, count(*) AS n FROM i
+        GROUP BY ad, window(ts, '1 minute')) w) t WHERE rn <= 2""",
+    "keys of windows": """SELECT window.start, window.end, ad FROM i GROUP BY window(ts, '30 seconds'), ad""",
     "windows read from a query": """SELECT ad, window.start AS start, window.end AS ending, n FROM
         (SELECT ad, window, count(*) AS n FROM i GROUP BY ad, window(ts, '1 minute')) w WHERE n > 1""",
 }
@@ -72,6 +76,14 @@ JOINED = {
         AND i.ts - c.ts <= INTERVAL '2' SECOND AND c.n > i.n""",
     "units and months": """SELECT i.id AS x, c.id AS y FROM i JOIN c ON date_trunc('minute', i.ts) =
         date_trunc('minute', c.ts) AND c.ts < i.ts + INTERVAL 1 MONTH AND i.ad = c.ad""",
+    "left outer": """SELECT i.id AS x, c.id AS y FROM i LEFT OUTER JOIN c
+        ON i.ad = c.ad AND c.ts >= i.ts AND c.ts <= i.ts + interval 5 seconds""",
+    "full outer": """SELECT i.id AS x, c.id AS y FROM i FULL OUTER JOIN c
+        ON i.ad = c.ad AND c.ts BETWEEN i.ts - INTERVAL 2 SECONDS AND i.ts + INTERVAL 2 SECONDS""",
+    "left semi": """SELECT i.id AS x FROM i LEFT SEMI JOIN c
+        ON i.ad = c.ad AND c.ts >= i.ts AND c.ts <= i.ts + interval 5 seconds""",
+    "not exists": """SELECT i.id AS x FROM i WHERE NOT EXISTS (SELECT * FROM c
+        WHERE i.ad = c.ad AND c.ts BETWEEN i.ts AND i.ts + INTERVAL 5 SECONDS)""",
     "every column": """SELECT * FROM i JOIN c USING (ad, id)
         WHERE c.ts BETWEEN i.ts - INTERVAL 1 DAY AND i.ts + INTERVAL 1 DAY""",
 }
