@@ -40,6 +40,8 @@ def _near(one: str, other: str) -> str:
 
 _APART, _EACH, _DAY = "within 10 s", "of every 10 s", "of every day"
 _HOP = "TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
+_COUNTED = f"""SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime
+    FROM {_HOP} GROUP BY auction, window_start, window_end"""
 _HOPPED = """SELECT auction, COUNT(*) AS num, start AS starttime, start + INTERVAL '10' SECOND AS endtime
     FROM (SELECT auction, unnest(generate_series(bucket(dateTime, 2) - INTERVAL '8' SECOND, bucket(dateTime, 2),
         INTERVAL '2' SECOND)) AS start FROM bid) GROUP BY auction, start"""
@@ -91,15 +93,6 @@ def _judged(source: str, by: str, order: str, most: int, columns: str, rank: str
         FROM {source}) WHERE rank_number <= {most}"""
 
 
-def _most_bids(each: str = "", every: str = "") -> str:
-    counted = f"""SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime
-        FROM {_HOP} GROUP BY auction, window_start, window_end"""
-    return f"""SELECT b.auction, b.num FROM ({counted}) b {each} JOIN (
-        SELECT MAX(c.num) AS maxn, c.starttime, c.endtime FROM ({counted}) c {every}
-        GROUP BY c.starttime, c.endtime) m {each}
-        ON b.starttime = m.starttime AND b.endtime = m.endtime AND b.num >= m.maxn"""
-
-
 def _sold(auction_time: str) -> str:
     return f"""SELECT b.auction, b.bidder, b.price, b.channel, b.url, b.dateTime AS bid_time, b.extra AS bid_extra,
         a.itemName, a.description, a.initialBid, a.reserve, {auction_time} AS auction_time, a.expires, a.seller,
@@ -128,10 +121,11 @@ QUERIES = {
     ),
     "q5": Query(
         "auctions with most bids in 10 s, every 2 s",
-        _most_bids("[RANGE 0 SECONDS]", "[RANGE 2 SECONDS]"),
+        f"""SELECT b.auction, b.num FROM ({_COUNTED}) b JOIN (
+            SELECT MAX(c.num) AS maxn, c.starttime, c.endtime FROM ({_COUNTED}) c GROUP BY c.starttime, c.endtime) m
+        ON b.starttime = m.starttime AND b.endtime = m.endtime AND b.num >= m.maxn""",
         judge=f"""WITH counts AS ({_HOPPED}) SELECT auction, num FROM counts
             QUALIFY num = MAX(num) OVER (PARTITION BY starttime)""",
-        flink=_most_bids(),
     ),
     "q7": Query(
         "highest bids of every 10 s",

@@ -85,6 +85,11 @@ STATEMENTS = {
     "window deduplication, the first": f"""SELECT bidtime, price, supplier FROM (
         SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, supplier ORDER BY bidtime) AS rownum
         FROM {BIDS}) WHERE rownum = 1""",
+    "aggregates of the windows of aggregates": f"""SELECT b.supplier, b.num FROM (
+        SELECT supplier, COUNT(*) AS num, window_end AS ending FROM {HOPPED} {WINDOWS}, supplier) b JOIN (
+        SELECT MAX(c.num) AS most, c.ending FROM (SELECT COUNT(*) AS num, window_end AS ending
+            FROM {HOPPED} {WINDOWS}, supplier) c GROUP BY c.ending) m
+        ON b.ending = m.ending AND b.num = m.most""",
     "interval join": """SELECT o.id, o.amount, s.carrier FROM Orders o, Shipments s
         WHERE o.id = s.order_id AND o.order_time BETWEEN s.ship_time - INTERVAL '4' HOUR AND s.ship_time""",
     "interval join, one side open": """SELECT o.id, s.carrier FROM Orders o JOIN Shipments s ON o.id = s.order_id

@@ -8,7 +8,8 @@ input has nothing to say about the time that another one goes by.
 A query is over instantaneous windows where relations of one instant are combined: a join of windows that have a SLIDE;
 an aggregate or a join over a sub-query without a window of its own, which has such windows inside; IN and EXISTS with a
 query; SELECT DISTINCT from a window with a SLIDE; and any query around one of these. A query that has a meaning without
-instants keeps it. All windows of one query slide together.
+instants keeps it, as has one that compares the bounds of windows, by the names that it gives them. All windows of one
+query slide together.
 
 References: 001 §2.3; 004 §2.1.2.
 """
@@ -349,7 +350,10 @@ def _slides(stream: Stream) -> bool:
 
 
 def _slides_inside(query: Select) -> bool:
-    """Whether some window of a query slides, or of those inside it that have no window of their own."""
+    """Whether some window of a query slides, or of those inside it that have no window of their own. Where a query
+    gives the bounds of its windows names, the queries around it go by these."""
+    if any(one.named_bounds for one in (query, *query.united)):
+        return False
     for stream in (stream for one in (query, *query.united) for stream in one.streams):
         if _slides(stream) or (stream.query is not None and stream.window is None and _slides_inside(stream.query)):
             return True

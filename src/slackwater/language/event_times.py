@@ -105,6 +105,9 @@ def event_times(stream: StreamRef) -> dict[str, tuple[int, int]]:
         start, end = WINDOW_COLUMNS
         found |= {start: (1 - below.stream.range,) * 2, end: (1, 1)}
         found |= _computed(below.computed, [found])
+        # A key is of the time of each row of its group, and these stand in the window.
+        keys = _computed(below.keys, [event_times(below.stream)])
+        found |= {name: (low + 1 - below.stream.range, high) for name, (low, high) in keys.items()}
     return {
         name: moved for name, moved in found.items() if name == RESULT_TIME or stream.schema[name].kind is Kind.TIME
     }

@@ -299,6 +299,13 @@ class Select(Clause):
     settings = Part[Settings | None]()
 
     @property
+    def named_bounds(self) -> frozenset[str]:
+        """What the SELECT list calls the bounds of the window, where it has other names for them."""
+        bounds = [item for item in self.items if item.node.name.lower() in ("window_start", "window_end")]
+        called = {(item.requested_name or item.node.name).lower() for item in bounds}
+        return frozenset(called - {"window_start", "window_end"})
+
+    @property
     def conditions(self) -> list[exp.Expr]:
         """The ON conditions, then WHERE."""
         found = [stream.on for stream in self.streams] + [self.where]

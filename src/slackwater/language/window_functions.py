@@ -194,6 +194,7 @@ class WindowFunctionParser(ClauseParser):
         calls = [one for one in called if one.name.lower() in _GROUPS]
         if not calls:
             self._check_functions(select)
+            _take_windows(select)
             return
         call, name = calls[0], calls[0].name.lower()
         if len(calls) > 1:
@@ -313,6 +314,18 @@ def _name_own_window(select: Select, stream: Stream, window: Window) -> None:
     for item in select.items:
         item.set("node", item.node.transform(own))
     select.set("groups", [node.transform(own) for node in select.groups or ()])
+
+
+def _take_windows(select: Select) -> None:
+    """Groups by the bounds of windows below, under the names these have, are of the rows of one window each."""
+    (stream, *others), groups = select.streams, select.groups or ()
+    below = stream.query
+    if below is None or others or stream.window is not None or below.united or len(below.streams) > 1:
+        return
+    window = below.streams[0].window
+    named = any(isinstance(one, exp.Column) and one.name.lower() in below.named_bounds for one in groups)
+    if named and isinstance(window, Window) and not window.in_rows:
+        stream.set("window", _window(window.slide or window.range, None, place_of(stream)))
 
 
 def _is_all(items: list[Item]) -> bool:
