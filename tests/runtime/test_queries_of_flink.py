@@ -60,6 +60,13 @@ STATEMENTS = {
     "window join of starts alone": f"""SELECT L.id AS L_Id, R.id AS R_Id
         FROM {TUMBLED.format("LeftTable", "row_time")} L JOIN {TUMBLED.format("RightTable", "row_time")} R
         ON L.num = R.num AND L.window_start = R.window_start""",
+    "outer window join": f"""SELECT L.num AS L_Num, L.id AS L_Id, R.num AS R_Num, R.id AS R_Id, L.window_start
+        FROM {L} L FULL JOIN {R} R ON L.num = R.num AND {SAME}""",
+    "semi window join": f"SELECT * FROM {L} L WHERE L.num IN (SELECT num FROM {R} R WHERE {SAME})",
+    "semi window join, EXISTS": f"""SELECT L.id, L.window_end FROM {L} L
+        WHERE EXISTS (SELECT * FROM {R} R WHERE L.num = R.num AND {SAME})""",
+    "anti window join": f"""SELECT L.id, L.window_end FROM {L} L
+        WHERE NOT EXISTS (SELECT * FROM {R} R WHERE L.num = R.num AND {SAME})""",
     "window join of aggregates": f"""SELECT a.item, a.n, b.total FROM
         (SELECT item, window_start AS s, window_end AS e, COUNT(*) AS n FROM {BIDS} {WINDOWS}, item) a JOIN
         (SELECT item, window_start AS s, window_end AS e, SUM(price) AS total FROM {BIDS} {WINDOWS}, item) b
