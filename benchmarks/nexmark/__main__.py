@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--target", default=f"WITH DELAY {DELAY_S} SECONDS", help="what ours is asked for")
     parser.add_argument("--flink", type=Path, help="where Flink is, or is installed")
     given = parser.parse_args()
-    asked, console = given.sides.split(","), Console()
+    asked, console = given.sides.split(","), Console(width=120)
     table = Table(title=f"NEXMark, {given.events:,} events at {given.rate:,} a second, disorder {given.disorder}")
     for heading in ("query", "side", "equal"):
         table.add_column(heading)
