@@ -285,3 +285,29 @@ def test_arrival_times_give_a_wall_latency_in_their_own_unit(
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["latency_ms"]["avg"] == pytest.approx((1000 + 1500) / 2)
     assert report["wall_latency_ms"]["avg"] == pytest.approx((1010 + 1510) / 2)
+
+
+def test_a_static_relation_is_joined_with_a_stream_and_its_rows_keep_their_order_of_arrival(
+    command: Command, query: Query, two: list[str], parquet: Written, tmp_path: Path
+) -> None:
+    names = parquet("names", id=["x", "x", "z"], name=["Ada", "Eve", "Bob"])
+    text = "SELECT a.v AS av, c.name, b.v AS bv FROM a [5 s] JOIN names c ON a.key = c.id JOIN b [5 s] ON a.key = b.key"
+    given = [*two, "--table", f"names={names}", "--epoch", "1"]
+    done = command("run", query(f"{text} WITH NO WAIT"), *given, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    found = [(row["av"], row["name"]) for row in rows(tmp_path / "out" / "results").to_pylist()]
+    assert sorted(found) == [(1, "Ada"), (1, "Eve"), (3, "Ada"), (3, "Eve")]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    # Each row with the key x stands there twice, once for each name; y has none.
+    assert (report["tuples"], report["filtered"]) == (7, 1)
+    verified = command("verify", query(f"{text} WITH NO WAIT"), *given)
+    assert verified.code == 0, verified.err
+    both = f"CREATE QUERY named AS {text}; CREATE QUERY all AS SELECT v FROM a WITH DELAY 9 s"
+    done = command("run", query(both), *given, "--out", tmp_path / "both")
+    assert done.code == 0, done.err
+    assert [rows(tmp_path / "both" / name / "results").num_rows for name in ("named", "all")] == [4, 3]
+    assert "source a JOIN names c ON key = id" in command("explain", query(both), *given[:-2]).out
+    refused = command("run", query(text), *two, "--table", f"a={names}")
+    assert (refused.code, "--table a: there is another stream or table of this name" in refused.err) == (2, True)
+    missing = command("run", query(text), *two)
+    assert "names" in missing.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slackwater.core.errors import QueryError
@@ -62,3 +64,11 @@ def test_what_is_refused_is_said_in_one_sentence(text, said):
     with pytest.raises(QueryError) as refused:
         without_static(text, ["people"])
     assert said in refused.value.message
+
+
+def test_a_stream_that_others_read_has_a_name_of_its_own_where_it_is_joined():
+    text = "SELECT x.v, c.name FROM o x LEFT JOIN people c ON x.by = c.id JOIN p [1 s] ON x.k = p.k"
+    name = "o JOIN people c ON by = id"
+    left, joins = without_static(text, ["people"], apart=True)
+    assert left == f'SELECT x.v, c.name FROM "{name}" AS "x" JOIN p [RANGE 1 s] ON x.k = p.k'
+    assert joins == (replace(ON, read_as=name),)

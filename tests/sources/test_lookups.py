@@ -120,8 +120,25 @@ def test_what_is_not_offered_is_refused():
         sw.lookup("people.csv", refresh="often")
     with pytest.raises(UsageError, match=r"people: refresh is for sw\.live and sw\.start"):
         answered(f"SELECT c.name FROM o {ON}", lambda: PEOPLE, refresh="1 s")
-    with pytest.raises(UsageError, match="a set of queries does not take"):
-        sw.explain({"q": "SELECT v FROM o"}, {"o": ORDERS, "people": sw.lookup(PEOPLE)})
+
+
+def test_queries_of_a_set_read_a_stream_with_their_relations_and_as_it_is():
+    queries = {
+        "named": f"SELECT c.name FROM o {ON}",
+        "all": "SELECT v FROM o",
+        "again": f"SELECT o.v, c.vip FROM o LEFT {ON}",
+    }
+    text = sw.explain(queries, {"o": ORDERS, "people": sw.lookup(PEOPLE)})
+    assert "source o JOIN people c ON customer = id\n" in text
+    assert "source o\n" in text
+
+
+def test_advice_is_about_the_joined_stream():
+    orders = [{"ts": ts, "customer": customer} for ts, customer in ((1000, 7), (9000, 9), (2000, 8), (3000, 7))]
+    query = f"SELECT COUNT(*) AS n FROM o [1 SECOND] {ON}"
+    advice = sw.advise(query, o=orders, people=sw.lookup(PEOPLE))
+    # Of customer 8 there is no name, so losing that order costs nothing.
+    assert advice.curve.at(0) == 2 / 3
 
 
 class Opened:

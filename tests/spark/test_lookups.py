@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import DataError, UsageError
+from slackwater.runtime.spark.relations import read
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
@@ -67,5 +69,68 @@ def test_what_is_refused_is_said_by_its_name(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load()
     with pytest.raises(UsageError, match="a streaming DataFrame"):
         sw.sql(spark, query, a=frame, names=sw.lookup(rate))
-    with pytest.raises(UsageError, match="a set of queries does not take"):
-        sw.queries(spark, streams={"a": frame, "names": sw.lookup(NAMES)}, queries={"q": query})
+    with pytest.raises(UsageError, match=r"on Spark refresh is for sw\.start"):
+        sw.sql(spark, query, a=frame, names=sw.lookup(lambda: NAMES, refresh="1 s"))
+    with pytest.raises(UsageError, match="with refresh give checkpoint='folder'"):
+        sw.start(spark, query, a=rate, results="nowhere", names=sw.lookup(lambda: NAMES, refresh="1 s"))
+
+
+def test_queries_of_a_set_read_a_stream_with_their_relations_and_as_it_is(spark: SparkSession) -> None:
+    a = pieces(0, 1)[0]
+    streams: dict[str, Any] = {"a": spark.createDataFrame(a.to_pandas()), "names": sw.lookup(NAMES)}
+    texts = {"named": "SELECT a.v, c.number FROM a JOIN names c ON a.key = c.id", "all": "SELECT v FROM a"}
+    texts = {name: f"{text} WITH DELAY 1 MINUTE" for name, text in texts.items()}
+    batch = sw.queries(spark, streams=streams, queries=texts, shards=2).all()
+    for name, text in texts.items():
+        alone = sw.replay(text, {"a": a, "names": sw.lookup(NAMES)}).results.drop_columns(["_ts"]).to_pylist()
+        found = batch[name].results.drop("_ts").toArrow().to_pylist()
+        assert Counter(map(repr, found)) == Counter(map(repr, alone))
+
+
+def test_a_dataframe_looks_again_which_files_there_are(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [7]}), tmp_path / "0.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    assert read(frame)["id"].to_pylist() == [7]
+    pq.write_table(pa.table({"id": [8]}), tmp_path / "1.parquet")
+    assert sorted(read(frame)["id"].to_pylist()) == [7, 8]
+
+
+class Names:
+    """Names that are others whenever they are read."""
+
+    def __init__(self, first: int) -> None:
+        self.read = first
+
+    def __call__(self) -> list[dict[str, Any]]:
+        self.read += 1
+        return [{"id": f"k{key}", "number": 100 * self.read + key} for key in range(9)]
+
+
+def test_a_micro_batch_that_runs_again_sees_the_version_that_it_saw_before(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path
+) -> None:
+    a = pieces(0, 5)
+    frame, seen = streamed("a", a), {}
+
+    def started(first: int, fails_at: int | None) -> Any:
+        def each(batch: sw.MicroBatch) -> None:
+            rows = batch.results.toArrow().to_pylist()
+            numbers = {row["number"] // 100 for row in rows}
+            assert len(numbers) <= 1, "all rows of a micro-batch see one version"
+            seen.setdefault(batch.number, []).append(numbers)
+            if batch.number == fails_at:
+                raise RuntimeError("the driver dies")
+
+        return sw.start(
+            spark, "SELECT a.v, c.number FROM a JOIN names c ON a.key = c.id WITH NO WAIT EMIT ON ARRIVAL",
+            trigger="available", foreach=each, checkpoint=str(tmp_path / "checkpoint"), a=frame,
+            names=sw.lookup(Names(first), refresh="1 ms"),
+        )  # fmt: skip
+
+    with pytest.raises(Exception, match="the driver dies"):
+        started(0, fails_at=2).wait()
+    assert started(20, fails_at=None).wait()
+    # The first version was read at the start, and one more with every micro-batch; the third one runs again.
+    assert [seen[number] for number in range(5)] == [[{1}], [{2}], [{3}, {3}], [{22}], [{23}]]
+    kept = sorted(path.name for path in (tmp_path / "checkpoint" / "slackwater-relations" / "c").iterdir())
+    assert kept == ["0000000002.arrow", "0000000003.arrow", "0000000004.arrow"]

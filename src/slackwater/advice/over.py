@@ -34,6 +34,7 @@ from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.binding import bind_to_tables, plan_over
+from slackwater.sources.lookups import Lookup, with_lookups
 from slackwater.sources.replay import Replay, replay
 from slackwater.sources.tabular import as_tables, check_unit
 
@@ -290,10 +291,14 @@ def advise(
     if any(hasattr(one, "sparkSession") for one in streams.values()):
         from slackwater.runtime.spark.watching import watched
 
+        lookup = next((name for name, one in streams.items() if isinstance(one, Lookup)), None)
+        if lookup is not None:
+            raise UsageError(f"{lookup} is a static relation, which advise takes beside tables and files alone")
         tables, ranks = watched(streams, None if watch is None else _micros("watch", watch))
     elif watch is not None:
         raise UsageError("watch is for streaming DataFrames; tables and files are read as they are")
     else:
+        query, streams = with_lookups(query, streams)
         tables = as_tables(streams)
     bound = bind_to_tables(query, tables, time)
     if bound.explain:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HELP = {
     "stream": "NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
     " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
+    "table": "NAME=FILE of a static relation that the query joins: FROM o JOIN name c ON ...",
     "time": "The event-time column.",
     "time_unit": "Unit of integer event times: s, ms, us or ns.",
     "functions": "A Python file that registers functions for the query (slackwater.register).",
@@ -72,6 +73,7 @@ class QueryAndStreams:
     time: str = "ts"
     time_unit: str = "ms"
     functions: Path | None = None
+    table: list[str] | None = None
 
     def prepared(self, settings: Settings | None = None) -> Prepared | PreparedFile:
         """The query, or all queries of a file, bound to their streams."""
@@ -81,7 +83,8 @@ class QueryAndStreams:
         load_functions(self.functions)
         text = text_of(self.query)
         prepare = prepare_file if is_query_file(text) else prepare_query
-        return prepare(text, self.stream, self.time, self.time_unit, {} if settings is None else settings.overrides())
+        overrides = {} if settings is None else settings.overrides()
+        return prepare(text, self.stream, self.time, self.time_unit, overrides, self.table or ())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Invariant: commands begin a run, take its tables and ask for its report; none of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -22,6 +22,7 @@ from slackwater.core.options import Options, out_of_range
 from slackwater.core.time import parse_duration
 from slackwater.language.bind import Bound, sources_of
 from slackwater.language.query_file import NamedQuery, QueryFile, read_query_file
+from slackwater.language.static import StaticJoin
 from slackwater.operators.pipeline import MOST_TUPLES, Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.run import LocalRun
@@ -29,6 +30,7 @@ from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.binding import bind_to_tables, left_out, plan_over
 from slackwater.sources.encode import TIME_UNITS
 from slackwater.sources.files import StreamFile, read_streams
+from slackwater.sources.lookups import Lookup, joined_tables, looked_up
 from slackwater.sources.replay import Replay
 
 
@@ -71,6 +73,8 @@ STATEMENTS = ("select", "explain", "with", "create")
 
 
 LONGEST_NAME = 255
+RANK = "\0rank"
+"""A column of tables that are joined."""
 
 
 def prepare(
@@ -81,33 +85,38 @@ def prepare(
 
 
 def prepare_query(
-    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
-) -> Prepared:
-    """Read the streams of a query, and bind it to them."""
+    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None],
+    tables: Sequence[str] = (),
+) -> Prepared:  # fmt: skip
+    """Read the streams of a query and the static relations beside them, and bind it to them."""
     _check_unit(time_unit)
-    files = _stream_files(streams)
-    _check_names([file.name for file in files], sources_of(text))
-    sources, ranks = read_streams(files)
+    files, lookups = _stream_files(streams), _lookups(tables, streams)
+    _check_names([*(file.name for file in files), *lookups], sources_of(text))
+    text, joins = looked_up(text, lookups)
+    sources, ranks = _joined(*read_streams(files), joins, lookups)
     bound = bind_to_tables(text, sources, time)
     return Prepared(_with_options(bound, _given(overrides)), sources, ranks, time_unit)
 
 
 def prepare_file(
-    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
-) -> PreparedFile:
+    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None],
+    tables: Sequence[str] = (),
+) -> PreparedFile:  # fmt: skip
     """The same for a file of queries: whatever is wrong with one of them is reported before anything is run."""
     _check_unit(time_unit)
     file = read_query_file(text)
-    files = _stream_files(streams)
-    names = [one.name for one in files]
+    files, lookups = _stream_files(streams), _lookups(tables, streams)
+    names = [*(one.name for one in files), *lookups]
     file.check_streams(names, ". Give it as --stream {}=FILE.parquet")
     needed = file.sources()
     for name in names:
         if name.lower() not in {source.lower() for source in needed}:
             raise UsageError(f"--stream {name}: no query of the file reads it; they read {', '.join(needed)}")
     given = _given(overrides)
-    sources, ranks = read_streams(files)
-    bound = file.of_each(lambda query: _with_options(bind_to_tables(query.text, sources, time), given))
+    texts = file.of_each(lambda query: looked_up(query.text, lookups, apart=True))
+    joins = [join for _, own in texts.values() for join in own]
+    sources, ranks = _joined(*read_streams(files), joins, lookups)
+    bound = file.of_each(lambda query: _with_options(bind_to_tables(texts[query.name][0], sources, time), given))
     return PreparedFile(file, {name: Prepared(one, sources, ranks, time_unit) for name, one in bound.items()})
 
 
@@ -122,6 +131,32 @@ def _stream_files(streams: list[str]) -> list[StreamFile]:
     if len(set(names)) < len(names):
         raise UsageError("a stream is given twice; each --stream needs a name of its own")
     return files
+
+
+def _lookups(tables: Sequence[str], streams: Sequence[str]) -> dict[str, Lookup]:
+    """The static relations by their names."""
+    names = [StreamFile.parse(one).name for one in (*tables, *streams)]
+    for one in tables:
+        name = StreamFile.parse(one).name
+        if names.count(name) > 1:
+            raise UsageError(f"--table {name}: there is another stream or table of this name; call one otherwise")
+    return {StreamFile.parse(one).name: Lookup(one.partition("=")[2]) for one in tables}
+
+
+def _joined(
+    sources: dict[str, pa.Table], ranks: dict[str, Words] | None, joins: Sequence[StaticJoin],
+    lookups: Mapping[str, Lookup],
+) -> tuple[dict[str, pa.Table], dict[str, Words] | None]:  # fmt: skip
+    """Streams with what the relations have for them; a row that is there more often keeps its place in the order."""
+    if not joins:
+        return sources, ranks
+    if ranks is not None:
+        sources = {name: table.append_column(RANK, pa.array(ranks[name])) for name, table in sources.items()}
+    found = joined_tables(joins, {**sources, **lookups})
+    if ranks is not None:
+        ranks = {name: table.column(RANK).to_numpy() for name, table in found.items()}
+        found = {name: table.drop_columns([RANK]) for name, table in found.items()}
+    return found, ranks
 
 
 def note_left_out(prepared: Prepared, whose: str = "") -> None:

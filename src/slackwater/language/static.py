@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -36,11 +36,17 @@ class StaticJoin:
     """What the query calls the relation, and so the column that holds it."""
     keys: tuple[tuple[str, str], ...]
     """Columns that must be equal: of the stream, and of the relation."""
+    read_as: str = ""
+    """Where several queries read the stream: as what the query reads it with its relations."""
+
+    def __str__(self) -> str:
+        keys = " AND ".join(f"{mine} = {other}" for mine, other in self.keys)
+        return f"JOIN {self.relation} {self.alias} ON {keys}"
 
 
-def without_static(text: str, relations: Collection[str]) -> tuple[str, tuple[StaticJoin, ...]]:
+def without_static(text: str, relations: Collection[str], apart: bool = False) -> tuple[str, tuple[StaticJoin, ...]]:
     """The query over streams alone, and what they have to be joined with; `relations` are the names of those that are
-    none.
+    none. With `apart` a stream that is joined has a name of its own, for other queries read it as it is.
 
     >>> without_static("SELECT o.v, c.name FROM o LEFT JOIN people c ON o.by = c.id", ["people"])
     ('SELECT o.v, c.name FROM o', (StaticJoin(stream='o', relation='people', alias='c', keys=(('by', 'id'),)),))
@@ -48,7 +54,7 @@ def without_static(text: str, relations: Collection[str]) -> tuple[str, tuple[St
     query = parse(text)
     selects = list(_selects(query))
     read = Counter(stream.source for select in selects for stream in select.streams)
-    found = [join for select in selects for join in _taken_out(select, relations, read)]
+    found = [join for select in selects for join in _taken_out(select, relations, read, apart)]
     return (written(query), tuple(found)) if found else (text, ())
 
 
@@ -66,12 +72,13 @@ def _selects(query: Select) -> Iterator[Select]:
     yield from seen.values()
 
 
-def _taken_out(select: Select, relations: Collection[str], read: Counter[str]) -> Iterator[StaticJoin]:
+def _taken_out(select: Select, relations: Collection[str], read: Counter[str], apart: bool) -> Iterator[StaticJoin]:
     """Take the static relations out of one SELECT."""
     static = [one for one in select.streams if one.source and matching(one.source, relations)]
     if not static:
         return
     streams = [one for one in select.streams if one not in static]
+    joins = []
     for one in static:
         join = _checked(one, select, streams, relations)
         if read[join.stream] > 1:
@@ -79,7 +86,7 @@ def _taken_out(select: Select, relations: Collection[str], read: Counter[str]) -
                 f"stream {join.stream} is read more than once, and joined with {one.alias}; give it under two names"
             )
             raise refused(one, message)
-        yield join
+        joins.append(join)
         if one.join == "JOIN":
             there = [_is_there(one.alias, key) for _, key in join.keys]
             conditions = [*([] if select.where is None else [exp.Paren(this=select.where)]), *there]
@@ -88,6 +95,13 @@ def _taken_out(select: Select, relations: Collection[str], read: Counter[str]) -
                 where = exp.And(this=where, expression=condition)
             select.set("where", where)
     select.set("streams", streams)
+    names = {one.source: f"{one.source} {' '.join(str(join) for join in joins if join.stream == one.source)}"
+             for one in streams}  # fmt: skip
+    for one in streams:
+        if apart and one.source in {join.stream for join in joins}:
+            one.set("called", exp.to_identifier(one.alias, quoted=True))
+            one.set("reads", exp.to_identifier(names[one.source], quoted=True))
+    yield from (replace(join, read_as=names[join.stream]) if apart else join for join in joins)
 
 
 def _checked(one: Stream, select: Select, streams: list[Stream], relations: Collection[str]) -> StaticJoin:

@@ -15,7 +15,7 @@ from slackwater.language.query_file import is_query_file, queries_by_name, read_
 from slackwater.plan.explain import TEXT, explain_queries
 from slackwater.plan.explain import explain as rendered
 from slackwater.sources.binding import bind_to_tables, plan_over
-from slackwater.sources.lookups import Lookup, refuse_lookups, with_lookups
+from slackwater.sources.lookups import Lookup, joined_tables, looked_up, with_lookups
 from slackwater.sources.tabular import as_table, check_unit
 
 
@@ -42,16 +42,16 @@ def explain(
        └─ aggregate: window 1 s, tumbling
     """
     check_unit(time_unit)
-    given = {**(streams or {}), **named}
-    if isinstance(query, str) and not is_query_file(query):
-        query, given = with_lookups(query, {name: _plain(name, one) for name, one in given.items()})
-    refuse_lookups(given, "a set of queries")
-    tables = {name: _table(name, one) for name, one in given.items()}
+    given = {name: _plain(name, one) for name, one in {**(streams or {}), **named}.items()}
     if not isinstance(query, str) or is_query_file(query):
         file = read_query_file(query) if isinstance(query, str) else queries_by_name(query)
-        all_bound = file.of_each(lambda one: bind_to_tables(one.text, tables, time))
+        found = file.of_each(lambda one: looked_up(one.text, given, apart=True))
+        tables = _tables(joined_tables([join for _, joins in found.values() for join in joins], given))
+        all_bound = file.of_each(lambda one: bind_to_tables(found[one.name][0], tables, time))
         plans = file.of_each(lambda one: plan_over(all_bound[one.name].query, tables, time_unit))
         return explain_queries(plans, {name: one.quality_stated for name, one in all_bound.items()})
+    query, given = with_lookups(query, given)
+    tables = _tables(given)
     bound = bind_to_tables(query, tables, time)
     return rendered(plan_over(bound.query, tables, time_unit), bound.quality_stated, bound.explain or TEXT)
 
@@ -61,6 +61,10 @@ def _plain(name: str, given: Any) -> Any:
     if isinstance(given, Lookup):
         return Lookup(_plain(name, given.read), given.unique)
     return _table(name, given) if isinstance(given, pa.Schema) or hasattr(given, "sparkSession") else given
+
+
+def _tables(streams: dict[str, Any]) -> dict[str, pa.Table]:
+    return {name: _table(name, one) for name, one in streams.items()}
 
 
 def _table(name: str, stream: Any) -> pa.Table:

@@ -6,7 +6,7 @@ with nulls, where there is none. Nulls are equal to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.static import StaticJoin, without_static
 from slackwater.sources.tabular import as_table
 
+Widen = Callable[[str, Any, StaticJoin], Any]
+"""A stream by its name, its rows, and what they are joined with: the same with what there is for them."""
 ROW, AT, KEY = "\0row", "\0at", "\0key"
 """Names of columns that are for a moment; nobody else has such."""
 
@@ -75,10 +77,21 @@ def _refresh_of(rows: Any, refresh: str) -> int:
     return every
 
 
-def looked_up(query: str, streams: Mapping[str, Any]) -> tuple[str, tuple[StaticJoin, ...]]:
-    """The query over streams alone, and what has to be joined with them; the text as it is where nothing has."""
+def looked_up(query: str, streams: Mapping[str, Any], apart: bool = False) -> tuple[str, tuple[StaticJoin, ...]]:
+    """The query over streams alone, and what has to be joined with them; the text as it is where nothing has. `apart`
+    is for queries of a set, as in `without_static`."""
     relations = [name for name, given in streams.items() if isinstance(given, Lookup)]
-    return without_static(query, relations) if relations else (query, ())
+    return without_static(query, relations, apart) if relations else (query, ())
+
+
+def joined_streams(joins: Iterable[StaticJoin], streams: Mapping[str, Any], widen: Widen) -> dict[str, Any]:
+    """The streams as queries read them that have these joins."""
+    given = without_lookups(streams)
+    made = dict(given)
+    for join in dict.fromkeys(joins):
+        name = stream_of(join, list(given))
+        made[join.read_as or name] = widen(name, made.get(join.read_as or name, given[name]), join)
+    return made
 
 
 def without_lookups(streams: Any) -> Any:
@@ -86,17 +99,6 @@ def without_lookups(streams: Any) -> Any:
     if not isinstance(streams, Mapping):
         return streams
     return {name: given for name, given in streams.items() if not isinstance(given, Lookup)}
-
-
-def refuse_lookups(streams: Any, where: str) -> None:
-    """Refuse static relations where they are not offered."""
-    found = (
-        [name for name, given in streams.items() if isinstance(given, Lookup)] if isinstance(streams, Mapping) else []
-    )
-    if found:
-        raise UsageError(
-            f"{found[0]} is a static relation, which {where} does not take; join it before, and give a stream"
-        )
 
 
 def stream_of(join: StaticJoin, streams: Sequence[str]) -> str:
@@ -134,17 +136,22 @@ def with_lookups(query: str, streams: Mapping[str, Any]) -> tuple[str, dict[str,
     if not isinstance(streams, Mapping):
         return query, streams
     text, joins = looked_up(query, streams)
-    tables = without_lookups(streams)
-    for join in joins:
-        name, given = stream_of(join, list(tables)), streams[join.relation]
+    return text, joined_tables(joins, streams)
+
+
+def joined_tables(joins: Iterable[StaticJoin], streams: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables as queries read them that have these joins."""
+
+    def widen(name: str, table: Any, join: StaticJoin) -> pa.Table:
+        given = streams[join.relation]
         if given.refresh is not None:
             raise UsageError(
                 f"static relation {join.relation}: refresh is for sw.live and sw.start; recorded streams are joined"
                 " with one version, so leave it out"
             )
-        relation = as_table(join.relation, given.read)
-        tables[name] = widened(as_table(name, tables[name]), relation, join, given.unique)
-    return text, tables
+        return widened(as_table(name, table), as_table(join.relation, given.read), join, given.unique)
+
+    return joined_streams(joins, streams, widen)
 
 
 def widened(table: pa.Table, relation: pa.Table, join: StaticJoin, unique: bool) -> pa.Table:

@@ -53,7 +53,7 @@ class Refreshing:
                 # Rows told in Python, and those of text files, have the types that their values suggest.
                 table = with_types(table.select(self.schema.names), {one.name: one.type for one in self.schema})
             if table.schema != self.schema:
-                raise DataError(f"its columns were {_columns(self.schema)}, and are {_columns(table.schema)}")
+                raise DataError(f"its columns were {columns_of(self.schema)}, and are {columns_of(table.schema)}")
         except Exception as error:
             warnings.warn(
                 f"static relation {self._join.relation} cannot be read anew, so its last version stays in force:"
@@ -65,7 +65,8 @@ class Refreshing:
         return True
 
 
-def _columns(schema: pa.Schema) -> str:
+def columns_of(schema: pa.Schema) -> str:
+    """Columns with their types, as a message has them."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 

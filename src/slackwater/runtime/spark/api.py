@@ -14,7 +14,8 @@ from slackwater.core.quality import Complete, Quality, clause
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark.progress import watch_rejections
 from slackwater.runtime.spark.queries import Outputs, alone
-from slackwater.runtime.spark.query import planned_over, read_by, with_lookups
+from slackwater.runtime.spark.query import planned_over, read_by
+from slackwater.runtime.spark.relations import with_lookups
 from slackwater.runtime.targets import capped, micros
 
 Give = Literal["results", "outputs", "late", "rejected"]

@@ -44,12 +44,12 @@ from slackwater.runtime.spark.members import (
 )
 from slackwater.runtime.spark.progress import Warner
 from slackwater.runtime.spark.query import is_streaming
+from slackwater.runtime.spark.relations import Relations, with_lookups_of_each
 from slackwater.runtime.spark.running import RunningQueries, RunningQuery
 from slackwater.runtime.spark.session import check_session, default_shards
 from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.spark.started import AVAILABLE, begun, cut_of
 from slackwater.runtime.spark.state.root import StateRoot
-from slackwater.sources.lookups import refuse_lookups
 
 
 def queries(
@@ -77,12 +77,12 @@ def queries(
         running.progress()["load"].slack
         running.add("seen", "SELECT ...", sinks="out/seen")
 
-    `queries` maps names to texts. Each query gives the results, late rows and counts that it would give alone. `time`,
+    `queries` maps names to texts. Each query gives the results, late rows and counts that it would give alone. Streams
+    that are joined with static relations (`sw.lookup`) are read beside the others. `time`,
     `time_unit`, `shards` and `state` are as for `slackwater.sql`. If one of them cannot be bound, the error names it,
     and nothing is started.
     """
-    refuse_lookups(streams, "a set of queries")
-    texts = named_texts(queries)
+    texts, streams = with_lookups_of_each(spark, named_texts(queries), streams)
     plans = planned_members(texts, streams, time, time_unit)
     is_streaming(streams)
     return Queries(spark, texts, plans, dict(streams), time, time_unit, shards, state)
@@ -104,6 +104,8 @@ class Queries:
     """Whether this is one query that was given no name."""
     recorded: bool = False
     """Whether its streams were recorded, so that the clock on the wall says nothing of them."""
+    relations: Relations | None = None
+    """Static relations that are read anew, where there may be some."""
     terms: Terms = field(default_factory=Terms)
 
     def columns_of(self, cut: KeyGroups) -> dict[str, list[str]]:
@@ -232,9 +234,12 @@ def alone(
     unit: str,
     shards: int | None,
     state: str | os.PathLike[str] | None = None,
+    relations: Relations | None = None,
 ) -> Queries:
     """One query as a set of one."""
-    return Queries(spark, {ALONE: text}, {ALONE: plan}, frames, time, unit, shards, state, alone=True)
+    return Queries(
+        spark, {ALONE: text}, {ALONE: plan}, frames, time, unit, shards, state, alone=True, relations=relations
+    )
 
 
 class Outputs:

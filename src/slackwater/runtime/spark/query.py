@@ -1,9 +1,5 @@
 """From the text of a query and DataFrames to a plan, and from a plan to how its inputs are packed.
 
-A static relation, a batch DataFrame or a table, is joined with streams by Spark itself before rows are packed; the rows
-are those that `sources.lookups` makes of tables. Spark reads a batch DataFrame anew with every micro-batch, so what
-changes in its files changes what later rows are joined with.
-
 Invariant: nothing is started here, and nothing is read from the streams but their schemas; what the user should know is
 said as warnings.
 """
@@ -14,30 +10,22 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import reduce
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import DataFrame
 
-from slackwater.core.errors import DataError, QueryError, UsageError
+from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.quality import Recall
 from slackwater.language.bound import BoundQuery, goes_by_arrival
-from slackwater.language.static import StaticJoin
 from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
-from slackwater.runtime.history import History
 from slackwater.runtime.spark.exchange.writer import MARK, Packing, aggregate_of
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.state.checkpoint import described
-from slackwater.runtime.spark.types import arrow_schema, column, quoted
+from slackwater.runtime.spark.types import arrow_schema
 from slackwater.sources.binding import bind_to_tables, left_out
-from slackwater.sources.lookups import Lookup, check_free, check_types, looked_up, named_keys, not_unique, stream_of
-from slackwater.sources.tabular import as_table, check_unit
+from slackwater.sources.tabular import check_unit
 
 
 def empty_table(frame: DataFrame) -> pa.Table:
@@ -126,59 +114,3 @@ def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     cut = plan.partitioning.cut(len(labels))
     parts = (operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels, cut)
     return hashlib.sha256(json.dumps(described(parts)).encode()).hexdigest()
-
-
-def with_lookups(spark: SparkSession, query: str, streams: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A query over DataFrames and static relations as one over DataFrames alone."""
-    text, joins = looked_up(query, streams)
-    frames = {name: given for name, given in streams.items() if not isinstance(given, Lookup)}
-    for join in joins:
-        name, given = stream_of(join, list(frames)), streams[join.relation]
-        if given.refresh is not None:
-            raise UsageError(f"static relation {join.relation}: refresh is not offered on Spark; leave it out")
-        frames[name] = _widened(frames[name], _frame(spark, given.read, join), join, given.unique)
-    return text, frames
-
-
-def history_with_lookups(spark: SparkSession, query: str, streams: Mapping[str, Any], told: History) -> History:
-    """A history of streams that are joined with static relations, joined with them too."""
-    if not any(isinstance(given, Lookup) for given in streams.values()):
-        return told
-    own = {name: rows for name, rows in told.streams.items() if rows is not None}
-    _, frames = with_lookups(spark, query, {**streams, **own})
-    return replace(told, streams={name: frames[name] if name in own else None for name in told.streams})
-
-
-def _frame(spark: SparkSession, rows: Any, join: StaticJoin) -> DataFrame:
-    """A static relation as a DataFrame."""
-    if not hasattr(rows, "sparkSession"):
-        table = as_table(join.relation, rows)
-        lines = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return spark.createDataFrame(lines, from_arrow_schema(table.schema))
-    if rows.isStreaming:
-        raise UsageError(f"static relation {join.relation} is a streaming DataFrame; give that as a stream")
-    frame: DataFrame = rows
-    return frame
-
-
-def _widened(frame: DataFrame, relation: DataFrame, join: StaticJoin, unique: bool) -> DataFrame:
-    """The rows of a stream with what a static relation has for them, in a nested column."""
-    check_free(join, frame.columns)
-    mine, theirs = empty_table(frame).schema, empty_table(relation).schema
-    keys = named_keys(join, mine.names, theirs.names)
-    for own, other in keys:
-        check_types(join, (own, mine.field(own).type), (other, theirs.field(other).type))
-    if unique:
-        _check_unique(relation, join, [other for _, other in keys])
-    whole = fn.struct(*(column(name) for name in relation.columns)).alias(join.alias)
-    named = [f"__slackwater_key{at}" for at in range(len(keys))]
-    held = relation.select(whole, *(column(other).alias(name) for name, (_, other) in zip(named, keys, strict=True)))
-    equal = [frame[quoted(own)] == held[name] for name, (own, _) in zip(named, keys, strict=True)]
-    return frame.join(held, reduce(lambda one, more: one & more, equal), "left").drop(*named)
-
-
-def _check_unique(relation: DataFrame, join: StaticJoin, keys: list[str]) -> None:
-    counted = relation.dropna(subset=list(map(quoted, keys))).groupBy(*map(column, keys)).count()
-    found = counted.where("count > 1").head()
-    if found is not None:
-        raise DataError(not_unique(join, list(found)[:-1], found[-1]))

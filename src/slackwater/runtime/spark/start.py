@@ -17,7 +17,8 @@ from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.progress import watch_rejections
 from slackwater.runtime.spark.queries import Outputs, alone
-from slackwater.runtime.spark.query import history_with_lookups, is_streaming, planned_over, read_by, with_lookups
+from slackwater.runtime.spark.query import is_streaming, planned_over, read_by
+from slackwater.runtime.spark.relations import Relations, history_with_lookups, with_lookups
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.spark.started import AVAILABLE
@@ -75,11 +76,12 @@ def start(
     """
     if history is not None:
         history = history_with_lookups(spark, query, streams, as_history(history))
-    query, streams = with_lookups(spark, query, streams)
+    relations = Relations(spark, checkpoint)
+    query, streams = with_lookups(spark, query, streams, relations)
     bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
     watch_rejections(spark)
-    one = alone(spark, plan, query, streams, time, time_unit, shards)
+    one = alone(spark, plan, query, streams, time, time_unit, shards, relations=relations)
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):
         return Outputs(one).start(

@@ -375,6 +375,8 @@ class Started:
                 in_history=self.in_history,
             )
             take, when = self._take or self._each(members, writers, folders), self._when
+            if self.stated.relations is not None:
+                take = self.stated.relations.before(take)
             if self.in_history:
                 take = take if self.reads_last else self._then_announce(take)
                 when = trigger_of(AVAILABLE if self.reads_last else None)
