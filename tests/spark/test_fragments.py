@@ -239,15 +239,17 @@ def test_a_bound_on_the_error_of_a_sum_is_judged_as_one_shard_judges_it(
     assert len({one.observed.slack for one in four.progress}) > 1
 
 
-def test_a_bound_that_is_changed_while_the_query_runs_is_heard_above_and_below(tmp_path: Path) -> None:
-    plan = planned(ERROR, streams(7))
+@pytest.mark.parametrize("above", [False, True], ids=["a stream", "a join"])
+def test_a_bound_that_is_changed_while_the_query_runs_is_heard_above_and_below(above: bool, tmp_path: Path) -> None:
+    asked = f"{COUNT_ABOVE} WITH ERROR 5% CONFIDENCE 90%" if above else ERROR
+    plan = planned(asked, streams(7))
     assert clause(plan.quality) == STATED
     changes = {
         n: [Message(TARGET, n, text=STATED, target=one)]
         for n, one in ((4, "ERROR 0.5 CONFIDENCE 0.9"), (7, "DELAY 50 MS"))
     }
-    alone = play(ERROR, 1, tmp_path / "one", messages=changes)
-    four = play(ERROR, 4, tmp_path / "four", messages=changes)
+    alone = play(asked, 1, tmp_path / "one", messages=changes)
+    four = play(asked, 4, tmp_path / "four", messages=changes)
     assert [one.target for one in four.progress] == [one.target for one in alone.progress]
     assert [one.observed.slack for one in four.progress] == [one.observed.slack for one in alone.progress]
     assert four.rows == alone.rows

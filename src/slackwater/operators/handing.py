@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import TS, Words
+from slackwater.disorder.meters import Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import PANE, all_partials_of
@@ -34,6 +35,8 @@ class Handing(OperatorSpec):
 
     inputs: int
     rows: int
+    summed: Watched | None = None
+    """The windows above, where sums of rows by piece are enough to judge them."""
 
     @property
     def streams(self) -> int:

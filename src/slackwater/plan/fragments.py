@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from slackwater.core.batch import ROW
 from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError, asks_estimates
+from slackwater.disorder.meters import Watched
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.contract import GraphNode, WithoutKey
 from slackwater.operators.graph import OperatorGraph
@@ -56,13 +57,21 @@ def all_rows(plan: PhysicalPlan, stream: int) -> tuple[int, ...]:
     return tuple(row for row in range(plan.inputs[stream].rows) if row != ROW)
 
 
+def summed(plan: PhysicalPlan) -> Watched | None:
+    """The windows of the last of several operators, where sums of rows by piece are enough to judge their error."""
+    watched = plan.operator.all_nodes[-1].operator.watched
+    if not isinstance(plan.quality, RelativeError) or watched is None or watched.keys:
+        return None
+    return watched if all(one.function in EXACT for one in watched.aggregates) else None
+
+
 def lower(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan of the lower fragment: everything but the last operator, whose tuples are handed on."""
     operator, made = plan.operator, plan.operator.pane_partials
     if made is not None:
         return replace(plan, operator=PanePartials(made), outputs=(), emitted=())
     *below, top = operator.all_nodes
-    handing = GraphNode(Handing(len(top.inputs), top.operator.rows), top.inputs)
+    handing = GraphNode(Handing(len(top.inputs), top.operator.rows, summed(plan)), top.inputs)
     return replace(plan, operator=OperatorGraph((*below, handing), operator.rows), outputs=(), emitted=())
 
 

@@ -22,15 +22,17 @@ from slackwater.core.batch import Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import RelativeError
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.meters import Measurable, QualityMeter, Scaling, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
-from slackwater.operators.composed.row_tally import RowTally
+from slackwater.operators.composed.row_tally import RowTally, with_sums
 from slackwater.operators.composed.true_rows import KnownRows
 from slackwater.quality.error.meter import Answers
 from slackwater.quality.error.remembered_windows import ENTERED
 from slackwater.quality.error.steady import SteadyError
+from slackwater.quality.error.window_losses import CLOCK
 from slackwater.quality.error.windows import ErrorMeter
 from slackwater.quality.stats.keyed_sums import tidied
 
@@ -80,6 +82,16 @@ class ComposedError(SteadyError):
             done = absorb_rows(losses.watch, losses.ledger, words, words.view(np.float64), need, done, self._entered)
             if done < len(need):
                 self._reserve()
+
+    def learn_sums(self, sums: Words) -> None:
+        """Note true rows that need no slack, as sums."""
+        ledger = self._losses.ledger
+        ledger.marks[CLOCK] = max(int(ledger.marks[CLOCK]), int(sums[1].max(initial=BEFORE_ALL)))
+        self._losses.ledger = ledger._replace(totals=with_sums(ledger.totals, sums))
+
+    def take_sums(self, sums: Words) -> None:
+        """Note rows that were made, as sums."""
+        self._tally.take_sums(sums)
 
     def _reserve(self) -> None:
         """Space for more rows, each in all its windows."""

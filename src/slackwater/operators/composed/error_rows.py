@@ -102,6 +102,20 @@ def note_made(w: Watch, made: Table, words: Words, floats: Floats, begin: int) -
 
 
 @in_place
+def note_sums(t: Table, sums: Words, floats: Floats, begin: int) -> int:
+    """Note rows of one group as `WindowLosses.sums_of` adds them up; returns how many sums were noted before the table
+    was full."""
+    for i in range(begin, sums.shape[1]):
+        if t.used[RECORDS] == len(t.records):
+            return i
+        r = found_or_made(t, sums[0, i], 0)
+        if r != NONE:
+            for c in range(t.sums.shape[1]):
+                t.sums[r, c] += floats[2 + c, i]
+    return sums.shape[1]
+
+
+@in_place
 def judge_rows(
     w: Watch, totals: Table, made: Table, allowed: Floats, factors: Floats, scratch: Floats, coarse: bool,
     known_off: Flags, first: int, last: int,

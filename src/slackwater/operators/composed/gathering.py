@@ -88,16 +88,23 @@ class GatheringTuples(Gathering):
 class GatheringRows(Gathering):
     """Of several operators, whose rows an aggregate adds up elsewhere."""
 
-    def __init__(self, target: Recall | RelativeError, options: Options, rows: TrueRows) -> None:
+    def __init__(
+        self, target: Recall | RelativeError, options: Options, rows: TrueRows, summed: Watched | None = None
+    ) -> None:
+        """`summed`: the windows above, where sums of rows that need no slack are enough."""
         super().__init__(target, options)
-        self._rows = rows
+        self._rows, self.summed = rows, summed
         # To count rows it is enough to know when they are.
         self._known = slice(None) if isinstance(target, RelativeError) else slice(1)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
-        if len(rows):
-            self._noted.append(np.vstack([rows.words[self._known], rows.need]))
+        words, need = rows.words, rows.need
+        if self.summed is not None and len(rows):
+            self._sums.append(WindowLosses.sums_of(self.summed, words[:, need == 0]))
+            words, need = words[:, need > 0], need[need > 0]
+        if len(need):
+            self._noted.append(np.vstack([words[self._known], need]))
 
     @property
     def unknown(self) -> tuple[int, int]:

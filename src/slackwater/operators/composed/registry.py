@@ -73,7 +73,7 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
     whole = not (handed or top.spec.windowed)
     rows = TrueRows(graph, streams, whole, retention_of(options))
     if handed:
-        return GatheringRows(quality, options, rows)
+        return GatheringRows(quality, options, rows, top.spec.summed)
     return told_of_rows(quality, options, graph.spec, rows, top.scaling)
 
 

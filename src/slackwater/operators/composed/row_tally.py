@@ -19,7 +19,7 @@ from slackwater.core.measured import WINDOWS, MeasuredQuality
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.disorder.meters import Asked
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.composed.error_rows import judge_rows, note_made
+from slackwater.operators.composed.error_rows import judge_rows, note_made, note_sums
 from slackwater.operators.composed.extreme_rows import EXTREMES, Extremes
 from slackwater.quality.error.answers import EXACT, ROUNDING
 from slackwater.quality.error.window_losses import CLOCK, Watch, WindowLedger, last_to_count
@@ -76,6 +76,10 @@ class RowTally:
                 self._made = tidied(self._made, FIRST_CAPACITY, 0)
         self._watermark = max(self._watermark, run.watermark)
 
+    def take_sums(self, sums: Words) -> None:
+        """What the top has been given, as sums."""
+        self._made = with_sums(self._made, sums)
+
     def _last_ended(self, time: int) -> int:
         return (time - self._watch.range) // self._watch.slide
 
@@ -128,3 +132,13 @@ class RowTally:
         self._extremes.restore({n.removeprefix("extreme_"): a for n, a in arrays.items() if n.startswith("extreme_")})
         chunks = [chunk for name, chunk in arrays.items() if name.startswith("made_")]
         self._made = refilled(len(self._made.lines), FIRST_CAPACITY, self._scratch.shape[1], chunks)
+
+
+def with_sums(t: Table, sums: Words) -> Table:
+    """A table with more rows, which have been added up by piece."""
+    sums, done = np.ascontiguousarray(sums), 0
+    while done < sums.shape[1]:
+        done = note_sums(t, sums, sums.view(np.float64), done)
+        if done < sums.shape[1]:
+            t = tidied(t, FIRST_CAPACITY, 0)
+    return t

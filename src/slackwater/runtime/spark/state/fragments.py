@@ -25,7 +25,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.clock_readings import ClockReadings
 from slackwater.disorder.cutting import Epochs
-from slackwater.disorder.meters import Report
+from slackwater.disorder.meters import Report, Watched
 from slackwater.disorder.release.state import MAX_TS
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.observe.value import QueryProgress
@@ -35,6 +35,7 @@ from slackwater.operators.handing import PARTIALS
 from slackwater.operators.query_kernel import QueryKernel
 from slackwater.plan.fragments import lower, upper
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.quality.error.windows import WindowLosses
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.kernels import query_for
 from slackwater.runtime.spark.control import Message
@@ -45,7 +46,7 @@ from slackwater.runtime.spark.output_schema import Emitted, StageLines
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.host import Hosted
-from slackwater.runtime.spark.state.judge import JUDGED_ABOVE, is_of_judge, judge_of
+from slackwater.runtime.spark.state.judge import JUDGED_ABOVE, MADE, NOTES, is_of_judge, judge_of
 from slackwater.runtime.spark.state.root import ABOVE
 from slackwater.runtime.spark.state.shard import Block, Shard
 
@@ -53,8 +54,6 @@ HANDED = "handed"
 """The kind of what a lower fragment emits for the upper one."""
 MOST_WAITING = 1 << 16
 """Tuples that are gathered before they are handed on."""
-NOTES = 1 << 16
-"""In place of an input: what is known of arrivals, for a target that is judged above."""
 PIECES = 1 << 32
 """More than the lines that a shard hands on in one micro-batch."""
 RESTS = {"watermark": None, "end": False}
@@ -125,10 +124,19 @@ class LowerShard(Shard):
         self._tuples: list[list[Words]] = [[] for _ in self.above]
         self._waiting = self._pieces = 0
         self._header: Mapping[str, Any] = RESTS
-        # What nodes below make is never late above; of a stream the operator itself knows what is.
-        # A judge above must see the rows themselves.
+
+    @property
+    def _summed(self) -> Watched | None:
+        """The windows above that sums of rows are enough to judge."""
+        controller = self.kernel.release.controller
+        return controller.summed if isinstance(controller, GatheringRows) else None
+
+    @property
+    def _makes_partials(self) -> bool:
+        """Whether rows travel as partial results. What nodes below make is never late above; of a stream the operator
+        itself knows what is. A judge above must see rows themselves, or sums of them."""
         gathers = isinstance(self.kernel.release.controller, GatheringRows)
-        self._makes_partials = bool(self.plan.nodes) and not gathers
+        return bool(self.plan.nodes) and (self._summed is not None or not gathers)
 
     def given(self, query: str, emissions: Iterable[Emission]) -> Iterator[Emitted]:
         for one in with_results(emissions):
@@ -170,6 +178,8 @@ class LowerShard(Shard):
             words, partials = np.concatenate(waiting, axis=1) if waiting else None, None
             # One header says it all.
             header = closing if at == 0 else None
+            if words is not None and self._summed is not None:
+                yield from self._lines(query, MADE, RESTS, None, WindowLosses.sums_of(self._summed, words))
             if words is not None and self._makes_partials:
                 aggregate = self.above[at].aggregate
                 partials = None if aggregate is None else partials_of(aggregate, words)
@@ -184,7 +194,7 @@ class LowerShard(Shard):
     ) -> Iterator[Emitted]:
         packing = self.above[min(at, len(self.above) - 1)]
         # The codes of texts are enough for one who judges.
-        rows, without = ((), ()) if at == NOTES else (packing.text_rows, (ROW,))
+        rows, without = ((), ()) if at >= NOTES else (packing.text_rows, (ROW,))
         tuples = self._blocks(packing, words, rows, without)
         made: list[bytes | None] = [None] * packing.parts
         if partials is not None:
@@ -244,7 +254,7 @@ class UpperShard(Shard):
         """Take in what all shards below hand on in a micro-batch; with `end`, that was the last."""
         self.record.begin()
         every = sorted(blocks, key=lambda block: (block.stream, block.part))
-        ordered, notes = ([one for one in every if (one.stream == NOTES) == is_note] for is_note in (False, True))
+        ordered, notes = ([one for one in every if (one.stream >= NOTES) == is_note] for is_note in (False, True))
         told = [block.header for block in ordered if block.header["watermark"] is not None]
         end = end or any(header["end"] for header in told)
         if self._ended:

@@ -32,6 +32,7 @@ from slackwater.operators.composed.true_rows import KnownRows, reach_of
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
 from slackwater.operators.query_kernel import QueryKernel
+from slackwater.plan.fragments import summed
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.error.windows import ErrorMeter
@@ -41,6 +42,10 @@ from slackwater.sources.codebook import Codebook
 
 JUDGED_ABOVE = "judged above"
 """In place of a learning key, in reports of slack."""
+NOTES = 1 << 16
+"""In place of an input: what is known of arrivals, for a target that is judged above."""
+MADE = NOTES + 1
+"""Likewise, sums of the rows that are handed on."""
 NAMESPACE, TERMS = "judge", "terms"
 
 
@@ -91,7 +96,11 @@ class Judge(ABC):
             self._meter.begin_at(watermark, header["clock"] - header["in_force"]["epoch"])
         for block in notes:
             if block.partials is not None:
-                self._learn(read_block(block.partials, (), codebook)[0], None)
+                sums = read_block(block.partials, (), codebook)[0]
+                if block.stream == MADE:
+                    self._take_made(sums)
+                else:
+                    self._learn(sums, None)
         noted = [read_block(block.block, (), codebook)[0] for block in notes if block.block is not None]
         if noted:
             self._learn(None, np.concatenate(noted, axis=1))
@@ -101,6 +110,10 @@ class Judge(ABC):
             controller.adapt(Measured(tuple(header["clocks"]), 0, header["slack"]))
         if end:
             self._meter.processed(*2 * [replace(self._run(None, watermark, AFTER_ALL, clock), ended=True)])
+
+    def _take_made(self, sums: Words) -> None:
+        """Rows that were made, as sums."""
+        raise NotImplementedError("tuples of a stream are not handed on")
 
     def _hear_unknown(self, unknown: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - of tuples all are known
         """What the shards below could not find out, each of them since the beginning."""
@@ -171,10 +184,13 @@ class JudgeOfRows(Judge):
 
     def __init__(self, plan: PhysicalPlan, target: Recall | RelativeError, graph: OperatorSpec) -> None:
         self._known = KnownRows(reach_of(graph, whole=False))
+        self._by_sums = summed(plan) is not None
         controller = told_of_rows(target, plan.options, graph, self._known)
         super().__init__(plan, controller, controller.meter)
 
     def _learn(self, sums: Words | None, noted: Words | None) -> None:
+        if sums is not None and isinstance(self._controller, ComposedError):
+            self._controller.learn_sums(sums)
         if noted is not None:
             known = noted[:, noted[TS] >= self._known.known_from]
             if known.shape[1]:
@@ -183,3 +199,10 @@ class JudgeOfRows(Judge):
     def _hear_unknown(self, unknown: Sequence[tuple[int, int]]) -> None:
         self._known.unknown = sum(tuples for tuples, _ in unknown)
         self._known.most = max(most for _, most in unknown)
+
+    def _take_made(self, sums: Words) -> None:
+        assert isinstance(self._controller, ComposedError), "sums tell of no rows"
+        self._controller.take_sums(sums)
+
+    def _run(self, given: Batch | None, met: int, watermark: int, clock: int) -> OrderedBatch:
+        return super()._run(None if self._by_sums else given, met, watermark, clock)
