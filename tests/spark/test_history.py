@@ -17,17 +17,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.core.batch import Batch
 from slackwater.core.errors import UsageError
 from slackwater.core.time import MILLISECOND
 from slackwater.core.values import total
+from slackwater.disorder.clock_guard import Guarded
 from slackwater.observe.value import QueryProgress
+from slackwater.operators.pipeline import Epochs
 from slackwater.runtime.history import Cut, History, cut_of
+from slackwater.runtime.kernels import query_for
 from slackwater.runtime.side_outputs.collectors import REJECTED
 from slackwater.runtime.spark.control import END, PIECE, Message
 from slackwater.runtime.spark.exchange.packing import packing_rows
 from slackwater.runtime.spark.history.overlap import Overlap
 from slackwater.runtime.spark.members import columns_read
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
+from slackwater.sources.codebook import Codebook
 from tests.effort import more
 from tests.spark.conftest import write_stream
 from tests.spark.in_process import cut_for, hosted_alone, micro_batch, packer_for, planned, played_member, said
@@ -161,6 +166,23 @@ def test_a_history_teaches_nothing_of_delays_and_counts_for_no_target(name: str,
         assert played.known.observed.slack > 70_000, "what it learns are the delays of the stream"
 
 
+def test_a_silent_epoch_between_two_pieces_of_a_history_does_not_end_it() -> None:
+    table = recorded(1)
+    waiting = "WITH RECALL 0.9 OVER 1 SECOND OPTIONS (idle_timeout = 1 SECOND)"
+    physical = planned(f"{QUERIES['join']} {waiting}", {"a": table, "b": table})
+    kernel = query_for(physical, Epochs(), Codebook())
+    nothing, clocks = Batch.of([], physical.operator.rows), [MIDDLE * MILLISECOND] * 2
+    for now in (10_000_000, 20_000_000):
+        assert not list(kernel.remember(nothing, clocks, 2_000_000, now))
+        assert not list(kernel.on_processing_time(now + 5_000_000))
+        assert not list(kernel.take(Guarded(nothing, nothing)))
+    assert kernel.release.remembers
+    assert kernel.release.slack == 2_000_000
+    first = Batch.of([(0, MIDDLE * MILLISECOND)], physical.operator.rows)
+    list(kernel.take(Guarded(first, nothing)))
+    assert not kernel.release.remembers
+
+
 def test_ids_tell_rows_that_come_a_second_time_whatever_else_came_at_their_time(tmp_path: Path) -> None:
     table = recorded(1)
     known, folder = before(table, MIDDLE).slice(0, 700), tmp_path / "pieces"
@@ -223,6 +245,24 @@ def test_on_spark_a_query_that_is_stopped_in_its_history_goes_on_there_and_then_
     assert reasons == {
         "in_history": sum(int((table["ts"].to_numpy()[250:] < MIDDLE).sum()) for table in tables.values())
     }
+
+
+@on_spark
+@pytest.mark.long("that of one query, above; a query of a set with a history is hosted like one")
+def test_on_spark_each_query_of_a_set_reads_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    tables = {"a": recorded(1), "b": recorded(2)}
+    texts = {name: f"{QUERIES[name]} WITH DELAY 1 SECOND" for name in ("join", "sums")}
+    streams = {name: write_stream(spark, tmp_path / name, [table.slice(250, 1250)]) for name, table in tables.items()}
+    past = {name: spark.createDataFrame(before(table, MIDDLE).to_pandas()) for name, table in tables.items()}
+    running = sw.queries(spark, streams=streams, queries=texts).start(
+        str(tmp_path / "checkpoint"), sinks={name: str(tmp_path / "out" / name) for name in texts}, history=past,
+        trigger="available", flush=True,
+    )  # fmt: skip
+    assert running.wait(300)
+    for name, text in texts.items():
+        assert Counter(written(tmp_path / "out" / name)) == expected(
+            text, {source: table for source, table in tables.items() if f" {source} [" in text}
+        )
 
 
 @on_spark

@@ -172,7 +172,8 @@ class QueryKernel:
     def take(self, admitted: Guarded, end: bool = False) -> Iterator[Emission]:
         """Tuples that were admitted, through the release of this query; with `end`, everything held."""
         batch = admitted.batch
-        if self.release.remembers and not self._in_history:
+        # An epoch without tuples may lie between two pieces of a history.
+        if self.release.remembers and not self._in_history and len(batch):
             self._begin_behind_history()
         if admitted.clocks is not None:
             self.release.set_clocks(admitted.clocks)
@@ -214,8 +215,6 @@ class QueryKernel:
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: by now streams may have been silent for too long."""
-        if self.release.remembers:
-            self._begin_behind_history()
         self._watch.begin(self.watermark)
         yield from self._process(self.release.on_processing_time(now))
 

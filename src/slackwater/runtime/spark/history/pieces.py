@@ -35,7 +35,7 @@ from slackwater.runtime.spark.control import Message
 from slackwater.runtime.spark.exchange.files import gathered, read_file
 from slackwater.runtime.spark.exchange.packing import PACKED, SCHEMA, Packer, register_here
 from slackwater.runtime.spark.history.overlap import PIECE, Overlap, files_of
-from slackwater.runtime.spark.store import At, inside, signed, store_at, verified
+from slackwater.runtime.spark.store import At, damaged, inside, signed, store_at, verified
 from slackwater.runtime.spark.types import arrow_schema, guarded, guarded_name, selected, unguarded
 from slackwater.runtime.spark.versions import in_partition_of, map_in_arrow
 from slackwater.runtime.spark.workers import settle
@@ -94,12 +94,12 @@ class Kept:
             store.remove(*(one.name for one in store.listed(deep=True) if one.name.endswith(".parquet")))
 
 
-def kept_in(folder: At) -> Kept | None:
-    """The history of a checkpoint; None where it has none."""
+def kept_in(folder: At) -> Kept:
+    """The history of a checkpoint."""
     store = store_at(folder)
     content = store.read(CUT)
     if content is None:
-        return None
+        raise damaged(store.path(CUT), "it is not there")
     told = verified(content, store.path(CUT))
     cut = Cut(tuple(told["cut"]["edges"]), told["cut"]["ends"], told["cut"]["before"])
     return Kept(folder, cut, told["columns"], told["slack"], told["id"])
@@ -123,7 +123,9 @@ def write_pieces(
     for name, frame in frames.items():
         placed = map_in_arrow(frame, _placing(cut.edges), _with(frame, PIECE, IntegerType()))
         spread = placed.repartition(max(1, min(cut.pieces, 4 * parts)), PIECE, fn.pmod(fn.hash(MOMENT), fn.lit(parts)))
-        spread.drop(MOMENT).write.mode("overwrite").partitionBy(PIECE).parquet(str(kept.of(name)))
+        # A start that died may have left some, cut otherwise.
+        writer = spread.drop(MOMENT).write.mode("overwrite").option("partitionOverwriteMode", "static")
+        writer.partitionBy(PIECE).parquet(str(kept.of(name)))
     fields = {"cut": asdict(cut), "columns": columns, "slack": slack, "id": told.id}
     store_at(folder).write(CUT, signed(fields).encode(), durable=True)
     return kept
