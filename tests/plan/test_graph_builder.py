@@ -114,3 +114,13 @@ def test_explain_shows_what_every_operator_reads_and_how_spark_cuts_it() -> None
     estimated = explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s] WITH ERROR 5% ESTIMATED"))
     assert "on Spark: in one shard, because no key is common" in estimated
     assert "and what ERROR must know is known where all rows meet" in estimated
+
+
+def test_a_key_that_may_be_null_cuts_joins_above_it_and_no_groups() -> None:
+    left = "SELECT b.k AS k, b.w AS w FROM a [5 s] LEFT JOIN b [5 s] ON a.k = b.k"
+    above = f"SELECT j.w, c.w AS x FROM ({left}) j [5 s] LEFT JOIN c [5 s] ON c.k = j.k"
+    assert "on Spark: in shards by a.k, b.k, c.k" in explain(planned(above))
+    assert "on Spark: in two steps" in explain(planned(f"SELECT k, COUNT(*) FROM ({left}) j [1 min] GROUP BY k"))
+    inner = f"SELECT c.k AS k FROM ({left}) j [5 s] JOIN c [5 s] ON c.k = j.k"
+    grouped = f"SELECT k, COUNT(*) FROM ({inner}) i [1 min] GROUP BY k"
+    assert "on Spark: in shards by a.k, b.k, c.k" in explain(planned(grouped))

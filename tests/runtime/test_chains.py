@@ -82,6 +82,10 @@ QUERIES = {
     "right behind left, then an inner one": """SELECT a.x AS ax, b.x AS bx, c.x AS cx FROM a [200 MS]
         LEFT JOIN b [300 MS] ON a.k = b.k RIGHT JOIN c [100 MS] ON c.k = b.k JOIN a d [200 MS] ON d.k = c.k
         WHERE d.x > 0""",
+    "sessions of what has no partner": """SELECT k, COUNT(*) AS n, MAX(x) AS most FROM (SELECT a.k AS k, a.x AS x
+        FROM a [200 MS] ANTI JOIN b [100 MS] ON a.k = b.k) j [SESSION 200 MS] GROUP BY k""",
+    "left join of different rows": """SELECT d.k AS k, b.x AS bx FROM (SELECT DISTINCT k FROM a [300 MS]) d [200 MS]
+        LEFT JOIN b [100 MS] ON d.k = b.k""",
     "exists, and not in": """SELECT a.k AS k, a.x AS x FROM a WHERE a.x >= 0 AND EXISTS (SELECT 1 FROM b WHERE b.k = a.k
         AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 300 MS) AND a.name NOT IN (SELECT name FROM c [200 MS] WHERE
         abs(c.ts - a.ts) <= INTERVAL 250 MS)""",

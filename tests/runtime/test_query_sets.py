@@ -49,6 +49,8 @@ QUERIES = {
     " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
     "absent": "SELECT a.v, b.w FROM a [1 SECOND] LEFT JOIN b [1 SECOND] ON a.k = b.k AND a.w < b.w"
     " WITH RECALL 0.9 PRECISION 0.99 OVER 5 SECONDS",
+    "absent_graph": "SELECT a.v, b.w, c.v AS u FROM a [1 SECOND] LEFT JOIN b [1 SECOND] ON a.k = b.k AND a.w < b.w"
+    " LEFT JOIN c [1 SECOND] ON b.k = c.k WITH DELAY 300 MS",
     "none": "SELECT v FROM a [1 SECOND] WHERE NOT EXISTS (SELECT 1 FROM b [1 SECOND] WHERE a.k = b.k AND a.w < b.w)"
     " EMIT IN ORDER WITH CORRECTIONS FOR 2 SECONDS WITH DELAY 100 MS",
     "latest": "SELECT a.v, b.w FROM a LEFT ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k AND b.w > 20"

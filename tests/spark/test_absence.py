@@ -30,6 +30,8 @@ QUERIES = {
     "counted, above": """SELECT name, COUNT(*) AS n, COUNT(bv) AS found FROM (SELECT a.name, b.v AS bv
         FROM a [RANGE 60 MS] LEFT JOIN b [RANGE 90 MS] ON a.name = b.name) j [200 MS] GROUP BY name""",
     "three": f"{LEFT} LEFT JOIN c [80 MS] ON c.name = a.name AND c.x > b.x".replace("AS bv", "AS bv, c.v AS cv"),
+    "by what may be missing": """SELECT a.v AS av, b.v AS bv, c.v AS cv FROM a [60 MS] FULL JOIN b [90 MS]
+        ON a.name = b.name LEFT JOIN c [80 MS] ON c.name = b.name AND c.x > b.x""",
     "without a key": "SELECT a.v AS av, b.v AS bv FROM a [RANGE 9 MS] LEFT JOIN b [RANGE 9 MS] ON abs(a.x - b.x) < 0.2",
 }
 

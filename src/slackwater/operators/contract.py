@@ -163,6 +163,17 @@ class WithoutKey(Enum):
     """In any way: partial results of the shards are combined in one."""
 
 
+class NullKeys(Enum):
+    """What becomes of tuples whose key is null."""
+
+    MEET = auto()
+    """They meet each other, as in a group."""
+    PASS = auto()
+    """They meet none, and leave."""
+    DROP = auto()
+    """They meet none, and do not leave."""
+
+
 KeyClass = tuple[dict[int, int], list[int]]
 """What is equal in all tuples that meet at an operator: per input its row, and the result columns that hold it."""
 
@@ -278,6 +289,16 @@ class OperatorSpec(ABC):
     def key_classes(self) -> list[KeyClass]:
         """The keys that all tuples that meet have in common, one by one; a graph follows them from node to node."""
         return []
+
+    @property
+    def null_keys(self) -> NullKeys:
+        """What becomes of tuples whose key is null."""
+        return NullKeys.MEET
+
+    @property
+    def absent_columns(self) -> frozenset[int]:
+        """Result columns that are null also where the key they hold is not."""
+        return frozenset()
 
     @property
     def without_key(self) -> WithoutKey:

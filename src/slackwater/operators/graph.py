@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import product
 
 from slackwater.core.quality import Quality, Recall, RelativeError
-from slackwater.operators.contract import PLAIN, BuildContext, GraphNode, OperatorSpec
+from slackwater.operators.contract import PLAIN, BuildContext, GraphNode, NullKeys, OperatorSpec
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import from_node, node_of, reads_node
@@ -130,10 +130,11 @@ class OperatorGraph(OperatorSpec):
 @dataclass(frozen=True)
 class Key:
     """A key that everything under a node can be told apart by: its row in each raw stream, and the result columns of
-    the node that hold it."""
+    the node that hold it; and those that hold it or are null."""
 
     rows: dict[int, int]
     columns: frozenset[int] = field(default_factory=frozenset)
+    or_null: frozenset[int] = field(default_factory=frozenset)
 
 
 def keys_of_nodes(nodes: Sequence[GraphNode]) -> list[list[Key]]:
@@ -141,21 +142,30 @@ def keys_of_nodes(nodes: Sequence[GraphNode]) -> list[list[Key]]:
     keys: list[list[Key]] = []
     for node in nodes:
         keys.append([])
+        nulls, absent = node.operator.null_keys, node.operator.absent_columns
         for rows, columns in node.operator.key_classes:
             per_input = [
                 _at_input(one, rows[at], keys, nodes[node_of(one)].outlet if reads_node(one) else None)
                 for at, one in enumerate(node.inputs)
             ]
             for chosen in product(*per_input):
-                of_streams = {stream: row for key in chosen for stream, row in key.rows.items()}
-                keys[-1].append(Key(of_streams, frozenset(columns)))
+                known = all(there for _, there in chosen)
+                if not known and nulls is NullKeys.MEET:
+                    continue
+                of_streams = {stream: row for key, _ in chosen for stream, row in key.rows.items()}
+                held = frozenset(columns) - absent if known or nulls is NullKeys.DROP else frozenset[int]()
+                keys[-1].append(Key(of_streams, held, frozenset(columns) - held))
                 break
     return keys
 
 
-def _at_input(one: int, row: int, keys: list[list[Key]], projection: Projection | None) -> list[Key]:
-    """The keys that stand in a row of an input: of a raw stream, or of a node whose results carry one there."""
+def _at_input(one: int, row: int, keys: list[list[Key]], projection: Projection | None) -> list[tuple[Key, bool]]:
+    """The keys that stand in a row of an input, and whether they do in all of it: of a raw stream, or of a node whose
+    results carry one there."""
     if projection is None:
-        return [Key({one: row})]
+        return [(Key({one: row}), True)]
     sources = {carried.source for carried in projection.carried if carried.row == row and carried.source is not None}
-    return [key for key in keys[node_of(one)] if key.columns & sources]
+    below = keys[node_of(one)]
+    return [(key, True) for key in below if key.columns & sources] + [
+        (key, False) for key in below if key.or_null & sources
+    ]

@@ -29,7 +29,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Filter, compile_filter
 from slackwater.expressions.tree import Expr
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
-from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec
+from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, NullKeys, Operator, OperatorSpec
 from slackwater.operators.description import Described, Detail, Shown
 from slackwater.operators.join.absence_ledger import AbsenceLedger, Closed, ClosingLog
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
@@ -108,9 +108,15 @@ class OuterJoin(OperatorSpec):
 
     @property
     def key_classes(self) -> list[KeyClass]:
-        always = [stream for stream in range(2) if self._always_there(stream)]
-        emit = self.made_by.emit
-        return [(rows, [at for at in columns if emit[at][0] in always]) for rows, columns in self.made_by.key_classes]
+        return self.made_by.key_classes
+
+    @property
+    def null_keys(self) -> NullKeys:
+        return NullKeys.PASS
+
+    @property
+    def absent_columns(self) -> frozenset[int]:
+        return frozenset(at for at, (stream, _) in enumerate(self.made_by.emit) if not self._always_there(stream))
 
     def _always_there(self, stream: int) -> bool:
         """Whether every row has a tuple of this stream."""

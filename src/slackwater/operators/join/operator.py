@@ -29,7 +29,16 @@ from slackwater.disorder.ordered_batch import OrderedBatch, OrderedTuples
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of, walk
-from slackwater.operators.contract import PLAIN, BuildContext, KeyClass, Operator, OperatorSpec, ResizeLog, WithoutKey
+from slackwater.operators.contract import (
+    PLAIN,
+    BuildContext,
+    KeyClass,
+    NullKeys,
+    Operator,
+    OperatorSpec,
+    ResizeLog,
+    WithoutKey,
+)
 from slackwater.operators.description import Described, Shown
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.bands import Band, bands_of
@@ -142,6 +151,10 @@ class WindowJoin(OperatorSpec):
             (dict(sorted(one, reverse=True)), [at for at, place in enumerate(self.emit) if place in one])
             for one in of_all
         ]
+
+    @property
+    def null_keys(self) -> NullKeys:
+        return NullKeys.PASS if self.streams == 1 else NullKeys.DROP
 
     @property
     def without_key(self) -> WithoutKey:
