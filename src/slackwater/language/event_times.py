@@ -24,6 +24,7 @@ from slackwater.language.bound import (
     JoinQuery,
     Output,
     StreamRef,
+    UnionQuery,
 )
 from slackwater.language.distinct import DistinctQuery
 
@@ -108,9 +109,24 @@ def event_times(stream: StreamRef) -> dict[str, tuple[int, int]]:
         # A key is of the time of each row of its group, and these stand in the window.
         keys = _computed(below.keys, [event_times(below.stream)])
         found |= {name: (low + 1 - below.stream.range, high) for name, (low, high) in keys.items()}
+    elif isinstance(below, UnionQuery):
+        found |= _of_all(below)
     return {
         name: moved for name, moved in found.items() if name == RESULT_TIME or stream.schema[name].kind is Kind.TIME
     }
+
+
+def _of_all(union: UnionQuery) -> dict[str, tuple[int, int]]:
+    """Those of a union that each of its queries has, at the same place."""
+    found = {}
+    for at, output in enumerate(union.outputs):
+        named = [
+            (stream, [name for name in stream.schema.names if name != RESULT_TIME][at]) for stream in union.streams
+        ]
+        moved = [known[name] for stream, name in named if name in (known := event_times(stream))]
+        if len(moved) == len(named):
+            found[output.name] = min(low for low, _ in moved), max(high for _, high in moved)
+    return found
 
 
 def _of_member(join: JoinQuery, at: int) -> dict[str, tuple[int, int]]:

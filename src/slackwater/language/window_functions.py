@@ -3,8 +3,8 @@
 `GROUP BY window(ts, '5 minutes', '1 minute')` and `FROM HOP(TABLE s, DESCRIPTOR(ts), INTERVAL 1 MINUTE, INTERVAL 5
 MINUTES)` are `s [RANGE 5 MINUTES SLIDE 1 MINUTE]`; `GROUP BY session_window(ts, '30 minutes'), user` and `FROM
 SESSION(TABLE s PARTITION BY user, DESCRIPTOR(ts), INTERVAL 30 MINUTES)` are `s [SESSION 30 MINUTES]`; `s WATERMARK ts
-DELAY OF INTERVAL 10 SECONDS` is WITH DELAY. Rows of TUMBLE that nothing is aggregated in have the bounds of their
-window as columns, which is how Flink joins windows: then `TABLE(TUMBLE(TABLE s, ...))` is a sub-query.
+DELAY OF INTERVAL 10 SECONDS` is WITH DELAY. Rows of TUMBLE and HOP that nothing is aggregated in have the bounds of
+their window as columns, which is how Flink joins windows: then `TABLE(TUMBLE(TABLE s, ...))` is a sub-query.
 
 Invariant: the tree has brackets and a target, whatever was written, and is written so. Which column was named as the
 event time is remembered with the stream (`meta[TIME]`), for the binder to compare with that of the stream.
@@ -48,6 +48,8 @@ _AS_IN = {
     "SESSION": "SESSION(TABLE s PARTITION BY key, DESCRIPTOR(ts), INTERVAL 30 MINUTES)",
 }
 _BOUNDS = {"window_start", "window_end", "window_time"}
+_MOST_WINDOWS = 8
+"""In how many windows a row may be that has the bounds of its window; each is a query of a UNION ALL."""
 _ALIGNED = "windows are aligned to 1970-01-01 UTC, and an offset is not offered; leave it out"
 
 
@@ -233,7 +235,7 @@ class WindowFunctionParser(ClauseParser):
             if len(select.streams) == 1 and (select.top is not None or self.is_numbered(select)):
                 continue
             if len(select.streams) > 1 or not any(first_aggregate(item.node) for item in select.items):
-                if isinstance(window, Window) and window.slide is None:
+                if isinstance(window, Window):
                     self._show_bounds(select, stream, window)
                     continue
                 why = (
@@ -243,28 +245,29 @@ class WindowFunctionParser(ClauseParser):
                 raise self._refused(why, window)
 
     def _show_bounds(self, select: Select, stream: Stream, window: Window) -> None:
-        """Make an entry of FROM a sub-query, whose rows have the window that they are in."""
-        place, name = place_of(window), exp.to_identifier(stream.alias)
-        inner = Stream(reads=stream.reads, called=name if isinstance(stream.reads, Select) else None, join=",")
-        inner.meta.update({key: stream.meta.pop(key) for key in (TIME, "query") if key in stream.meta})
-        size = exp.Literal.string(format_duration(window.range))
-        start = exp.Anonymous(this="TIME_BUCKET", expressions=[size, inner.meta[TIME].copy()])
-        bounds = {"window_start": 0, "window_end": window.range, "window_time": window.range - 1}
-        items = [Item(node=exp.Star())]
-        for bound, later in bounds.items():
-            moved = exp.Interval(this=exp.Literal.string(str(later)), unit=exp.Var(this="MICROSECONDS"))
-            node = exp.Add(this=start.copy(), expression=moved) if later else start
-            items.append(Item(node=node, called=exp.to_identifier(bound)))
-        shown = Select(kind="", items=items, streams=[inner])
-        for part in (inner, *items, shown):
-            put(part, *place)
+        """Make an entry of FROM a sub-query, whose rows have the window that they are in; of windows that slide, the
+        rows once for each window."""
+        name = exp.to_identifier(stream.alias)
+        reads = Stream(reads=stream.reads, called=name if isinstance(stream.reads, Select) else None, join=",")
+        reads.meta.update({key: stream.meta.pop(key) for key in (TIME, "query") if key in stream.meta})
+        slide = window.slide or window.range
+        shown, *others = (_with_bounds(reads, window, earlier) for earlier in range(0, window.range, slide))
+        if len(others) >= _MOST_WINDOWS:
+            why = (
+                f"a row would be in {len(others) + 1} windows, and rows with the bounds of theirs in up to"
+                f" {_MOST_WINDOWS}; write {stream.alias} [RANGE {format_duration(window.range)} SLIDE"
+                f" {format_duration(slide)}] in a join, or an aggregate"
+            )
+            raise self._refused(why, window)
+        shown.set("united", others)
         stream.set("reads", shown)
         stream.set("called", stream.called or name)
         stream.set("window", None)
-        if len(select.streams) == 1 and select.where is None and not select.kind and _is_all(select.items):
+        alone = len(select.streams) == 1 and select.where is None and not select.kind and not others
+        if alone and _is_all(select.items):
             # SELECT * of it is the sub-query itself.
-            select.set("items", items)
-            select.set("streams", [inner])
+            select.set("items", shown.items)
+            select.set("streams", shown.streams)
 
     def _check_keys(self, select: Select, window: Sessions) -> None:
         """Refuse sessions of other keys than those of GROUP BY, where a function names keys."""
@@ -326,6 +329,30 @@ def _take_windows(select: Select) -> None:
     named = any(isinstance(one, exp.Column) and one.name.lower() in below.named_bounds for one in groups)
     if named and isinstance(window, Window) and not window.in_rows:
         stream.set("window", _window(window.slide or window.range, None, place_of(stream)))
+
+
+def _with_bounds(reads: Stream, window: Window, earlier: int) -> Select:
+    """The rows of a stream with the bounds of a window that they are in: the one that begins last, or `earlier`."""
+    slide, inner = window.slide or window.range, reads.copy()
+    size = exp.Literal.string(format_duration(slide))
+    last = exp.Anonymous(this="TIME_BUCKET", expressions=[size, inner.meta[TIME].copy()])
+    items = [Item(node=exp.Star())]
+    ends = {"window_start": 0, "window_end": window.range, "window_time": window.range - 1}
+    bounds = {bound: _moved(last.copy(), end - earlier) for bound, end in ends.items()}
+    items += [Item(node=node, called=exp.to_identifier(bound)) for bound, node in bounds.items()]
+    shown = Select(kind="", items=items, streams=[inner])
+    if earlier + slide > window.range:
+        shown.set("where", exp.LT(this=inner.meta[TIME].copy(), expression=bounds["window_end"].copy()))
+    for part in (inner, *items, shown):
+        put(part, *place_of(window))
+    return shown
+
+
+def _moved(moment: exp.Expr, by: int) -> exp.Expr:
+    """A time, so many microseconds later, or earlier."""
+    size = exp.Interval(this=exp.Literal.string(str(abs(by))), unit=exp.Var(this="MICROSECONDS"))
+    moved = exp.Sub if by < 0 else exp.Add
+    return moved(this=moment, expression=size) if by else moment
 
 
 def _is_all(items: list[Item]) -> bool:

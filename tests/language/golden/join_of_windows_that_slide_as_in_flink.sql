@@ -1,0 +1,3 @@
+SELECT L.v, R.v AS w, L.window_start FROM (SELECT * FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '3' SECONDS, INTERVAL '7' SECONDS))) L
+JOIN (SELECT * FROM TABLE(HOP(TABLE b, DESCRIPTOR(ts), INTERVAL '3' SECONDS, INTERVAL '7' SECONDS))) R
+ON L.key = R.key AND L.window_start = R.window_start AND L.window_end = R.window_end
