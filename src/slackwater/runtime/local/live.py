@@ -87,8 +87,8 @@ def live(
     check_unit(time_unit)
     check_epochs(epochs)
     query, joins = looked_up(query, streams) if isinstance(streams, Mapping) else (query, ())
-    relations = Relations(joins, streams)
     pushed = as_tables(without_lookups(streams))
+    relations = Relations(joins, streams)
     opened = round(clock() * SECOND)
     tables = {name: relations.widened(name, table, opened) for name, table in pushed.items()}
     bound = bind_to_tables(query, tables, time)
