@@ -136,12 +136,18 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
     filters, conditions = split(left, len(streams))
     streams = tuple(replace(stream, filters=tuple(filters[at])) for at, stream in enumerate(streams))
     scope = replace(scope, streams=streams)
-    if select.kind:
-        return KINDS[select.kind].bound(select, streams, bind_outputs(select.items, scope))
 
     def join(outputs: tuple[Output, ...]) -> JoinQuery:
         return JoinQuery(streams, tuple(conditions), outputs, Complete(), Options(), bounds)
 
+    if select.kind:
+        items = bind_outputs(select.items, scope)
+        if len(streams) == 1:
+            return KINDS[select.kind].bound(select, streams, items)
+        rows, over = lifted([item.expr for item in items], streams, join)
+        size, _ = _window_above(select, "SELECT DISTINCT", "SELECT DISTINCT * FROM (SELECT ...) j [RANGE 5 SECONDS]")
+        items = tuple(replace(item, expr=over(item.expr)) for item in items)
+        return KINDS[select.kind].bound(select, (replace(rows, range=size),), items)
     if not is_aggregation(select):
         if select.top is not None:
             return bind_top(select, streams, quality, options)
@@ -335,11 +341,12 @@ def _bare_nulls(query: BoundQuery) -> set[int]:
     return {place for place, expr in enumerate(exprs) if isinstance(expr, Literal) and expr.value is None}
 
 
-_OWN = "give it one of its own, as in SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE SLIDE 10 SECONDS]"
+_OWN = "SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 
 
-def _window_above(select: Select) -> tuple[int, int | None]:
-    """Range and slide of an aggregate above a join: the one window that all streams of the join have."""
+def _window_above(select: Select, what: str = "an aggregate", own: str = _OWN) -> tuple[int, int | None]:
+    """Range and slide of what stands above a join: the one window that all streams of the join have. `own` shows how
+    another one is written."""
     clauses = select.windows
     if len(clauses) == 1 and isinstance(clauses[0], WindowForAll) and not any(s.window for s in select.streams):
         clause: Clause = clauses[0]
@@ -349,10 +356,12 @@ def _window_above(select: Select) -> tuple[int, int | None]:
         window = select.streams[0].window
         if clauses or len(sizes) > 1 or not isinstance(window, Window):
             these = "these have none" if sizes == {None} and not clauses else "these have several"
-            message = f"an aggregate above a join takes the window of its streams, and {these}; {_OWN}"
+            message = (
+                f"{what} above a join takes the window of its streams, and {these}; give it one of its own, as in {own}"
+            )
             raise refused(clauses[0] if clauses else select.streams[-1], message)
         clause, size, slide = window, window.range, None
-    if size <= 0:
+    if size <= 0 and not select.kind:
         raise refused(clause, "the window of an aggregate must be longer than nothing")
     return size, slide
 

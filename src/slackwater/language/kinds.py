@@ -38,12 +38,17 @@ def _no_distinct(select: Select, aggregation: bool) -> QueryError | None:
     if aggregation:
         message = "SELECT DISTINCT takes no aggregates: a group is in the result of a window once already"
         return refused(select, message, select.kind_place)
-    if len(select.streams) > 1:
-        return refused(select, "SELECT DISTINCT reads one stream, not a join", select.kind_place)
     if select.to_stream is not None and select.out.kind != ISTREAM:
         return refused(
             select.to_stream, f"{select.out.kind} does not go with DISTINCT; its rows leave when they are made"
         )
+    return _no_window(select) or _no_target(select)
+
+
+def _no_window(select: Select) -> QueryError | None:
+    """Why the window is none that DISTINCT can have; above a join it is that of the join."""
+    if len(select.streams) > 1:
+        return None
     (stream,) = select.streams
     window, wanted = stream.window, f"as in {stream.alias} [RANGE 5 SECONDS]"
     if window is None:
@@ -53,6 +58,10 @@ def _no_distinct(select: Select, aggregation: bool) -> QueryError | None:
         return refused(window, f"DISTINCT needs a window of time, {wanted}")
     if window.slide is not None:
         return refused(window, "SLIDE belongs to aggregates; the window of DISTINCT moves with every row")
+    return None
+
+
+def _no_target(select: Select) -> QueryError | None:
     if select.target is not None and isinstance(select.quality, Recall | RelativeError):
         message = (
             f"{target_word(select.quality)} is not offered with SELECT DISTINCT: a late row would have held others"

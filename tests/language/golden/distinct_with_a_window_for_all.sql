@@ -1,0 +1,1 @@
+SELECT DISTINCT a.v, b.v + 1 AS w FROM a, b WHERE a.key = b.key AND a.ok WINDOW 5 SECONDS WITH DELAY 1 SECOND
