@@ -124,3 +124,9 @@ def test_a_key_that_may_be_null_cuts_joins_above_it_and_no_groups() -> None:
     inner = f"SELECT c.k AS k FROM ({left}) j [5 s] JOIN c [5 s] ON c.k = j.k"
     grouped = f"SELECT k, COUNT(*) FROM ({inner}) i [1 min] GROUP BY k"
     assert "on Spark: in shards by a.k, b.k, c.k" in explain(planned(grouped))
+
+
+def test_a_row_that_may_lack_a_member_is_an_event_of_its_own() -> None:
+    left = "SELECT a.w AS w, c.w AS x FROM a [5 s] LEFT JOIN b [5 s] ON a.k = b.k JOIN c [5 s] ON c.k = a.k"
+    physical = planned(f"{left} OPTIONS (size_by = 'w')")
+    assert [[member.source for member in one.members] for one in physical.nodes[-1].inputs] == [[], ["c"]]

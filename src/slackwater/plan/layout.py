@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS
+from slackwater.core.join_kinds import JoinKind
 from slackwater.core.schema import Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.computed import PARTITION, Computed
@@ -134,7 +135,7 @@ def _members(stream: StreamRef, size_by: str | None) -> list[Event]:
 
 def _joined(query: BoundQuery, size_by: str) -> list[Event]:
     """The events of a combination that a join makes, in the order of the text; what else makes rows makes new ones."""
-    if not isinstance(query, JoinQuery):
+    if not isinstance(query, JoinQuery) or query.kind is not JoinKind.INNER:
         return []
     inputs = [_members(stream, size_by) for stream in query.streams]
     return [event for one in inputs for event in one] if all(inputs) else []
