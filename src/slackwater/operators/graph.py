@@ -1,8 +1,8 @@
 """A query of several operators: nodes fed by raw streams and by nodes below, the last of which makes the results.
 
 Slack is dealt with once, in front of all nodes. What a node makes is in order and behind its watermark, so the one
-above never finds it late; a result of a join stands at the event time of its newest member, a row of an aggregate at
-the last instant of its window, a row of a union at its own.
+above never finds it late; a result of a join stands at the event time of its newest member, or where a member has none
+at the end of its window, a row of an aggregate at the last instant of its window, a row of a union at its own.
 
 Invariant: every raw stream and every node but the last is read by exactly one node.
 
