@@ -84,6 +84,8 @@ QUERIES = {
         WHERE d.x > 0""",
     "sessions of what has no partner": """SELECT k, COUNT(*) AS n, MAX(x) AS most FROM (SELECT a.k AS k, a.x AS x
         FROM a [200 MS] ANTI JOIN b [100 MS] ON a.k = b.k) j [SESSION 200 MS] GROUP BY k""",
+    "different rows of a left join": """SELECT DISTINCT a.k AS k, b.x AS bx FROM a [300 MS]
+        LEFT JOIN b [300 MS] ON a.k = b.k""",
     "left join of different rows": """SELECT d.k AS k, b.x AS bx FROM (SELECT DISTINCT k FROM a [300 MS]) d [200 MS]
         LEFT JOIN b [100 MS] ON d.k = b.k""",
     "exists, and not in": """SELECT a.k AS k, a.x AS x FROM a WHERE a.x >= 0 AND EXISTS (SELECT 1 FROM b WHERE b.k = a.k

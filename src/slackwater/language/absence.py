@@ -65,8 +65,6 @@ def check_absence(select: Select, aggregation: bool) -> None:
     listed = next((one for one in select.streams[1:] if one.join == ","), None)
     if turned is not None and listed is not None and select.streams.index(listed) < select.streams.index(turned):
         raise refused(turned, f"{turned.join} behind a comma is of the last stream alone; write JOIN ... ON instead")
-    if select.kind:
-        raise refused(place, f"SELECT {select.kind} does not go with {what}; leave it out", select.kind_place)
     if select.to_stream is not None and select.out.kind != ISTREAM:
         message = f"{select.out.kind} is not offered with {what}: a row without partner is in force for one instant"
         raise refused(select.to_stream, message)

@@ -126,6 +126,8 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
         return bind_as_of(select, streams, quality, options)
     if has_absence(select):
         joins, scope = joins_of(select, streams, lambda inner: _streams(inner, schemas))
+        if select.kind:
+            return _of_kind(select, scope, joins.bound)
         if not is_aggregation(select):
             return replace(joins.bound(bind_outputs(select.items, scope)), quality=quality, options=options)
         return _aggregated(select, scope, joins.bound, quality, options)
@@ -141,13 +143,7 @@ def _bind_select(select: Select, schemas: Mapping[str, Schema], quality: Quality
         return JoinQuery(streams, tuple(conditions), outputs, Complete(), Options(), bounds)
 
     if select.kind:
-        items = bind_outputs(select.items, scope)
-        if len(streams) == 1:
-            return KINDS[select.kind].bound(select, streams, items)
-        rows, over = lifted([item.expr for item in items], streams, join)
-        size, _ = _window_above(select, "SELECT DISTINCT", "SELECT DISTINCT * FROM (SELECT ...) j [RANGE 5 SECONDS]")
-        items = tuple(replace(item, expr=over(item.expr)) for item in items)
-        return KINDS[select.kind].bound(select, (replace(rows, range=size),), items)
+        return _of_kind(select, scope, None if len(streams) == 1 else join)
     if not is_aggregation(select):
         if select.top is not None:
             return bind_top(select, streams, quality, options)
@@ -368,6 +364,16 @@ def _window_above(select: Select, what: str = "an aggregate", own: str = _OWN) -
 
 JoinOf = Callable[[tuple[Output, ...]], JoinQuery]
 """The join that gives these columns of its streams."""
+
+
+def _of_kind(select: Select, scope: Scope, join_of: JoinOf | None) -> RowsQuery:
+    """The query that a word behind SELECT asks for, of a stream or of a join."""
+    items, streams = bind_outputs(select.items, scope), scope.streams
+    if join_of is not None:
+        rows, over = lifted([item.expr for item in items], streams, join_of)
+        size, _ = _window_above(select, "SELECT DISTINCT", "SELECT DISTINCT * FROM (SELECT ...) j [RANGE 5 SECONDS]")
+        items, streams = tuple(replace(item, expr=over(item.expr)) for item in items), (replace(rows, range=size),)
+    return KINDS[select.kind].bound(select, streams, items)
 
 
 def _aggregated(

@@ -83,7 +83,7 @@ def _is_chained(query: Select) -> bool:
     joined = len(query.streams) + len(query.members)
     absent = joined > 2 and has_absence(query)
     several = absent or ((joined > 1 or query.top is not None) and is_aggregation(query))
-    several |= bool(query.kind) and len(query.streams) > 1 and as_of(query) is None and not has_absence(query)
+    several |= bool(query.kind) and joined > 1 and as_of(query) is None
     return bool(query.united) or nested or several
 
 

@@ -1,0 +1,1 @@
+SELECT DISTINCT key FROM a [5 s] WHERE EXISTS (SELECT 1 FROM b [3 s] WHERE b.key = a.key)

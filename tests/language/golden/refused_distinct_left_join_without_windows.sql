@@ -1,0 +1,1 @@
+SELECT DISTINCT a.key FROM a LEFT JOIN b ON a.key = b.key AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS
