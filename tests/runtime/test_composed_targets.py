@@ -18,6 +18,7 @@ PAIR = "SELECT a.k AS k, b.x AS x FROM a [300 MS], b [500 MS] WHERE a.k = b.k"
 BOTH = "SELECT k, x FROM a WHERE k <> 1 UNION ALL SELECT k + 1, x * 2 FROM b"
 RECALLS = {
     "a join below an aggregate": f"SELECT k, COUNT(*) AS n FROM ({PAIR}) j [1 SEC SLIDE 250 MS] GROUP BY k",
+    "below sessions": f"SELECT k, COUNT(*) AS n FROM ({PAIR}) j [SESSION 20 MS AT MOST 500 MS] GROUP BY k",
     "with a filter between": f"SELECT MAX(x) AS n FROM ({PAIR}) j [1 SEC] WHERE k > 0 AND x < 0.8",
     "in one SELECT": "SELECT COUNT(DISTINCT a.k) AS n FROM a, b WHERE a.k = b.k WINDOW 400 MS",
     "selection of a join": f"SELECT k, x FROM ({PAIR}) j WHERE x > 0.2",
