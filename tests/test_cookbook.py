@@ -159,6 +159,11 @@ def without_duplicates(program: dict[str, Any], printed: str) -> None:
     assert 17_500 < rows == ids <= 18_000
 
 
+def pages_without_duplicates(program: dict[str, Any], printed: str) -> None:
+    assert number(printed, r"(\d+) came too late") == 0
+    assert number(printed, r"about (\d+) pages") == 18_000 < number(printed, r"(\d+) messages")
+
+
 def distinct_counts(program: dict[str, Any], printed: str) -> None:
     assert 17_640 <= number(printed, r"(\d+) pages") <= 18_000 < number(printed, r"(\d+) messages")
 
@@ -196,7 +201,7 @@ FACTS = {
     for each in (
         clicks_after_impressions, clicks_on_arrival, clicks_corrected, orders_with_payment, unpaid_orders, sessions,
         counts_per_country, top_users, early_counts, price_of_a_trade, orders_by_city, without_duplicates,
-        distinct_counts, order_to_parcel, last_price, which_watermark, table_on_spark,
+        pages_without_duplicates, distinct_counts, order_to_parcel, last_price, which_watermark, table_on_spark,
     )
 }  # fmt: skip
 
