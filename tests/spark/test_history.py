@@ -141,7 +141,7 @@ def test_a_history_and_then_the_stream_give_what_all_rows_give(name: str, tmp_pa
     assert played.known.rejected == {"in_history": again}
     assert played.rejected == again > 100
     seen = played.known.observed
-    assert seen.history == sum(before(table, MIDDLE).num_rows for table in read.values())
+    assert played.known.history == sum(before(table, MIDDLE).num_rows for table in read.values())
     assert seen.in_time + seen.late == sum(table.num_rows for table in read.values())
 
 

@@ -317,6 +317,10 @@ class QueryProgress(Value):
         return self.observed.in_time
 
     @property
+    def history(self) -> int:
+        return self.observed.history
+
+    @property
     def late(self) -> int:
         return self.observed.late
 

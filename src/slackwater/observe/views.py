@@ -225,6 +225,8 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}
     yield "tuples", ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f", rejected: {rejected}"
+    if now.history:
+        yield "history", f"{now.history:,} of these tuples came out of the history"
     if not now.ended:
         yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
     if now.engines is not None:
