@@ -480,6 +480,11 @@ def _graphs_with_absent(pair: WindowJoin, as_they_are: Projection) -> Iterator[E
         "aggregate above a left join",
         OperatorGraph((GraphNode(left, (0, 1), as_they_are), GraphNode(counts, (from_node(0),))), ROWS),
     )
+    latest = AsOfJoin(((K, K),), ((0, K), (1, L)), nulls, ROWS, outer=True)
+    yield Example(
+        "aggregate above an as-of join",
+        OperatorGraph((GraphNode(latest, (0, 1), as_they_are), GraphNode(counts, (from_node(0),))), ROWS),
+    )
     anti = OuterJoin(replace(_join((3, 4), Equality(0, L, 1, L)), emit=((0, K), (0, L))), JoinKind.ANTI, nulls, ROWS)
     semi = replace(anti, kind=JoinKind.SEMI)
     full = OuterJoin(

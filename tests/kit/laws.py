@@ -237,7 +237,7 @@ def _only_loses(spec: OperatorSpec) -> bool:
         return False
     if not isinstance(spec, OperatorGraph):
         return True
-    below, absent = spec.nodes[:-1], any(isinstance(node.operator, OuterJoin) for node in spec.nodes)
+    below, absent = spec.nodes[:-1], any(isinstance(node.operator, OuterJoin | AsOfJoin) for node in spec.nodes)
     return not absent and not any(isinstance(node.operator, WindowAggregate) for node in below)
 
 

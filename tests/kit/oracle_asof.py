@@ -7,7 +7,7 @@ version.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from slackwater.core.batch import Batch
@@ -15,6 +15,7 @@ from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.tree import Column, walk
 from slackwater.operators.asof.spec import AsOfJoin
 from tests.kit.evaluate import evaluate
+from tests.kit.oracle_projection import Made
 from tests.kit.oracle_release import Released, Tuple, tuples_of
 from tests.kit.words import decode
 
@@ -32,6 +33,35 @@ def processed(spec: AsOfJoin, released: Iterable[Released]) -> Counter[Any]:
     when it came, one of the first gives nothing."""
     steps = list(released)
     return _rows(spec, [s.tuple for s in steps if not s.late], [(s.tuple, s.met if s.late else ALWAYS) for s in steps])
+
+
+def of_inputs(spec: AsOfJoin, inputs: Sequence[Sequence[Tuple]]) -> Iterator[Made]:
+    """The true rows on these tuples of either input."""
+    return _rows(spec, list(inputs[0]), [(e, ALWAYS) for e in inputs[1]]).elements()
+
+
+class Asking:
+    """The same, tuple by tuple: who waits for the watermark, and all versions with those that they met."""
+
+    def __init__(self, spec: AsOfJoin) -> None:
+        self.spec = spec
+        self.waiting: list[Tuple] = []
+        self.seen: list[tuple[Tuple, int]] = []
+
+    def add(self, e: Tuple, met: int) -> None:
+        """A tuple that met this watermark."""
+        late = e.ts < met
+        if e.stream == 1:
+            self.seen.append((e, met if late else ALWAYS))
+        elif not late:
+            self.waiting.append(e)
+
+    def up_to(self, watermark: int | None) -> Iterator[Made]:
+        """The rows of those that the watermark has passed; of all."""
+        over = [e for e in self.waiting if watermark is None or e.ts < watermark]
+        self.waiting = [e for e in self.waiting if e not in over]
+        for e in sorted(over, key=lambda e: e.ts):
+            yield from _rows(self.spec, [e], self.seen).elements()
 
 
 def corrected(spec: AsOfJoin, released: Iterable[Released], reach: int) -> Counter[Any]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slackwater.core.batch import Batch
+from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.contract import GraphNode
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
@@ -20,6 +21,7 @@ from slackwater.operators.join.absence import OuterJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from tests.kit.oracle_absence import Lonely
+from tests.kit.oracle_asof import Asking
 from tests.kit.oracle_distinct import RowsThatLeft
 from tests.kit.oracle_join import SlowWindows
 from tests.kit.oracle_levels import above, joined_result, open_windows, united_row
@@ -47,7 +49,8 @@ class _Node:
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
         self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
         lonely = Lonely(node.operator) if isinstance(node.operator, OuterJoin) else None
-        self.open = open_windows(node.operator) if lonely is None else lonely
+        asking = Asking(node.operator) if isinstance(node.operator, AsOfJoin) else None
+        self.open = lonely or asking or open_windows(node.operator)
         self.windows = self.windows if lonely is None else lonely.windows
         self.left = RowsThatLeft(node.operator) if isinstance(node.operator, StreamDistinct) else None
 

@@ -11,6 +11,7 @@ from itertools import product
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.operators.aggregate.filling import FillingAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.asof.spec import AsOfJoin
 from slackwater.operators.contract import GraphNode, OperatorSpec
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
@@ -20,7 +21,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.session.operator import SessionAggregate
 from slackwater.operators.top import TopRows
 from slackwater.operators.union import StreamUnion
-from tests.kit import oracle_absence
+from tests.kit import oracle_absence, oracle_asof
 from tests.kit.oracle_aggregate import aggregate_of, result_kind, windows_of
 from tests.kit.oracle_distinct import RowsThatLeft
 from tests.kit.oracle_filling import steps_of
@@ -71,6 +72,8 @@ def _made_of(spec: OperatorSpec, inputs: list[list[Tuple]]) -> Iterator[Made]:
     elif isinstance(spec, StreamDistinct):
         rows = RowsThatLeft(spec)
         yield from (made for e in sorted(inputs[0], key=lambda e: e.ts) for made in rows.made_of(e))
+    elif isinstance(spec, AsOfJoin):
+        yield from oracle_asof.of_inputs(spec, inputs)
     elif isinstance(spec, OuterJoin):
         yield from oracle_absence.of_inputs(spec, inputs)
     else:

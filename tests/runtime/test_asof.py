@@ -214,6 +214,22 @@ def test_corrections_make_rows_those_of_all_tuples(runtime: Runtime, form: tuple
         assert verdict.changed.corrections > 10
 
 
+@pytest.mark.parametrize("waiting", ["DELAY 1 MINUTE", "DELAY 100 MS"])
+def test_others_read_an_as_of_join(runtime: Runtime, waiting: str) -> None:
+    rows = "SELECT a.k, b.v, b.ts AS since FROM a LEFT ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k"
+    query = (
+        f"SELECT k, COUNT(*) AS n, COUNT(v) AS found, SUM(v) AS total FROM ({rows}) j [1 SECOND] GROUP BY k"
+        f" WITH {waiting}"
+    )
+    streams = trace(400, seed=6)
+    verdict = runtime.verify(query, streams, runtime.offered("7", "1")[0])
+    assert verdict.sound
+    assert verdict.true_results > 20
+    assert (verdict.missing == 0) == (waiting == "DELAY 1 MINUTE")
+    united = f"SELECT k, v FROM ({rows}) j UNION ALL SELECT k, v FROM a WITH {waiting}"
+    assert runtime.verify(united, streams, runtime.offered("7", "1")[0]).sound
+
+
 def test_a_row_is_updated_by_a_version_that_comes_late(runtime: Runtime) -> None:
     streams = arrived(
         {"k": INT, "v": INT}, ("b", 0, 1, 1), ("a", 3000, 1, 1), ("b", 3000, 9, 0), ("a", 5000, 1, 2),

@@ -63,6 +63,9 @@ _NOT_IN_A_CHAIN = (
 )
 
 
+_NOT_ABOVE = "{} is not offered above sub-queries, nor with an aggregate of its own; {}"
+
+
 def check(query: Select) -> None:
     """Refuse a query that is not offered."""
     check_no_top_inside(query)
@@ -94,8 +97,10 @@ def _check_chain(query: Select) -> None:
     """
     for select in query.all_united:
         found = as_of(select)
-        if found is not None:
-            raise refused(found, _NOT_IN_A_CHAIN.format(found.join, "is", "run it by itself"))
+        inside = [*select.members, *(one for one in select.streams if one.query is not None)]
+        if found is not None and (is_aggregation(select) or inside):
+            remedy = "it reads streams, and others read it: FROM (SELECT ... ASOF JOIN ...) j"
+            raise refused(found, _NOT_ABOVE.format(found.join, remedy))
         if select.to_stream is not None and select.out.kind != ISTREAM:
             raise refused(select.to_stream, _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"))
         for stream in select.streams:

@@ -10,6 +10,7 @@ from slackwater.core.join_kinds import JoinKind
 from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.language.asof import AsOfQuery
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, SessionWindow, all_inside, rates_anywhere
 from slackwater.language.distinct import DistinctQuery
 
@@ -32,6 +33,11 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
         return (
             "RECALL and ERROR are not offered where LEFT, RIGHT, FULL, SEMI or ANTI joins are one of several operators:"
             f" a late tuple takes back rows that have gone on, and what these cost above is not known. {_WRITE}"
+        )
+    if any(isinstance(one, AsOfQuery) for one in all_inside(query)):
+        return (
+            "RECALL and ERROR are not offered where an as-of join is one of several operators: a version that comes"
+            f" late changes rows that have gone on, and what these cost above is not known. {_WRITE}"
         )
     if isinstance(quality, Recall):
         rows = query.stream.query if isinstance(query, AggregateQuery) else query

@@ -11,6 +11,9 @@ spurious. A true row that is missing is explained iff its tuple was late, or ano
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa
 
 from slackwater.core.errors import UsageError
@@ -20,6 +23,7 @@ from slackwater.language.asof import AsOfQuery
 from slackwater.verify.inputs import as_produced
 from slackwater.verify.join import same
 from slackwater.verify.produced import Stored, store
+from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
 
 NOBODY = -1
@@ -31,12 +35,8 @@ def judge_as_of(trial: Trial[AsOfQuery]) -> Verdict:
     connection, query, render = trial.connection, trial.query, trial.render
     if trial.count_only:
         raise UsageError("verify counts results of joins with windows alone, and this is an as-of join")
-    for side in range(2):
-        keys = "".join(f", {render(pair[side])} AS key_{n}" for n, pair in enumerate(query.keys))
-        connection.execute(f"CREATE TABLE side_{side} AS SELECT *{keys} FROM s{side}")
-    first = f"ts_1 + {int(query.strict)}"
-    for name, seen in (("truth", first), ("seen", f"greatest({first}, met_1)")):
-        _make_rows(trial, name, seen)
+    for name, late_ones_first in (("truth", True), ("seen", False)):
+        make_rows(connection, query, render, ("s0", "s1"), name, late_ones_first)
     stored = _store_right_rows(trial)
     connection.execute(
         "CREATE TABLE judged AS SELECT row_0, time, hit, late OR latest IS DISTINCT FROM at_hand AS explained FROM"
@@ -62,28 +62,34 @@ def judge_as_of(trial: Trial[AsOfQuery]) -> Verdict:
     return Verdict("recall", stored.rows, true, late, true - hits - late, spurious, stored.descents, recalls, displaced)
 
 
-def _make_rows(trial: Trial[AsOfQuery], name: str, seen: str) -> None:
+def make_rows(
+    connection: Any, query: AsOfQuery, render: Renderer, sources: Sequence[str], name: str, in_time: bool
+) -> None:
     """Make a table of the rows that there may be: `latest` is the time of the version, `wanted` whether WHERE holds.
 
-    `seen` is when a version is there for the first time."""
-    query = trial.query
+    A version is there from its time on if all are to be taken for `in_time`, else from the watermark on that it met."""
+    first = f"ts_1 + {int(query.strict)}"
+    seen = first if in_time else f"greatest({first}, met_1)"
+    for side, source in enumerate(sources):
+        own = "".join(f", {render(pair[side])} AS key_{n}" for n, pair in enumerate(query.keys))
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE side_{side} AS SELECT *{own} FROM {source} s{side}")
     keys = [f"key_{n}" for n in range(len(query.keys))]
     of_key = f"PARTITION BY {', '.join(keys)} " if keys else ""
     equal = "".join(f" AND a.{key} = b.{key}" for key in keys)
     young = "true" if query.within is None else f"ts_0 - newest <= {query.within}"
-    trial.connection.execute(
+    connection.execute(
         f"CREATE OR REPLACE TEMP TABLE answered AS SELECT a.*, CASE WHEN {young} THEN newest END AS latest"
         " FROM side_0 a ASOF LEFT JOIN"
         f" (SELECT *, {seen} AS seen, max(ts_1) OVER ({of_key}ORDER BY {seen}) AS newest FROM side_1) b"
         f" ON a.ts_0 >= b.seen{equal}"
     )
     nobody = f"SELECT row_0, {NOBODY} AS row_1, ts_0 AS time, latest, met_0 FROM answered WHERE latest IS NULL"
-    trial.connection.execute(
+    connection.execute(
         f"CREATE TABLE {name} AS SELECT row_0, row_1, time, latest, made.met_0 > {BEFORE_ALL} AS late,"
-        f" coalesce({trial.render.all_of(query.kept)}, false) AS wanted FROM"
+        f" coalesce({render.all_of(query.kept)}, false) AS wanted FROM"
         " (SELECT row_0, row_1, ts_0 AS time, latest, met_0 FROM answered a JOIN side_1 b"
         f" ON a.latest = b.ts_1{equal}{f' UNION ALL {nobody}' if query.outer else ''}) AS made"
-        " LEFT JOIN s0 USING (row_0) LEFT JOIN s1 USING (row_1)"
+        f" LEFT JOIN {sources[0]} s0 USING (row_0) LEFT JOIN {sources[1]} s1 USING (row_1)"
     )
 
 

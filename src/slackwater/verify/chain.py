@@ -42,6 +42,7 @@ from slackwater.language.derived import leaves_as
 from slackwater.language.distinct import DistinctQuery
 from slackwater.language.top import NUMBER, TopQuery
 from slackwater.verify.aggregate_truth import make_truth, read_sql
+from slackwater.verify.asof import make_rows
 from slackwater.verify.chain_absence import OuterRows, Variant
 from slackwater.verify.distinct import distinct_rows
 from slackwater.verify.groups import GroupRenderer, is_wanted
@@ -120,7 +121,7 @@ class Levels:
             return self._with_absent(query, variant, read)
         level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int], bool], str]] = {
             UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined, TopQuery: self._first,
-            DistinctQuery: self._without_doubles,
+            DistinctQuery: self._without_doubles, AsOfQuery: self._as_of,
         }  # fmt: skip
         return level_of[type(query)](query, variant, read, last)
 
@@ -160,6 +161,20 @@ class Levels:
         there = "true" if variant == "true" else "met_0 < ts_0"
         rows = f"SELECT ts_0 AS ts, met_0 AS met{values} FROM {source} WHERE {there}"
         return self._made(distinct_rows(self._connection, rows, kinds, stream.range))
+
+    def _as_of(self, query: AsOfQuery, variant: Variant, read: list[int], last: bool) -> str:
+        """Streams alone are read, so it is sure which version a tuple has; of several of one time any."""
+        render = Renderer([stream.schema for stream in query.streams])
+        sources = self._sources(query, variant, read, render)
+        made = self._name()
+        make_rows(self._connection, query, render, sources, made, in_time=variant == "true")
+        columns = [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
+        joined = " ".join(f"LEFT JOIN {table} s{i} USING (row_{i})" for i, table in enumerate(sources))
+        there = "wanted" if variant == "true" else "wanted AND NOT late"
+        return self._made(
+            f"SELECT {', '.join(['time AS ts', f'{_NEVER} AS met', *columns])} FROM {made} {joined} WHERE {there}"
+            " QUALIFY row_number() OVER (PARTITION BY row_0 ORDER BY row_1) = 1"
+        )
 
     def _with_absent(self, query: JoinQuery, variant: Variant, read: list[int]) -> str:
         """A tuple is without partner for sure where none may be there; so both bounds of the other side count."""

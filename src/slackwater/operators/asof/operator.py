@@ -65,7 +65,7 @@ class AsOfOperator(Operator):
         left, ts = asked[leave], words[TS, asked[leave]]
         if len(ts):
             by = np.searchsorted(run.passed(ordered), ts, "right")
-            yield Output(ts, tuple(columns[:, leave]), by, None, len(ts))
+            yield Output(ts, tuple(columns[:, leave]), by, None, len(ts), at_watermark=True, inclusive=True)
         if self._followed:
             gone = np.zeros(len(asks), np.bool_)
             gone[left] = True

@@ -1,0 +1,1 @@
+SELECT SUM(v) FROM (SELECT a.v FROM a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.key = b.key) j [RANGE 1 MINUTE] WITH ERROR 1%
