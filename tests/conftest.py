@@ -67,10 +67,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+def pytest_collectstart() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: the collector of garbage need not look through it again."""
+    """What was imported and collected stays to the end: the collector of garbage need not look through it at all."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:
