@@ -1,7 +1,8 @@
 """Where the time of the tests goes: `python -m pytest -p tests.kit.cpu` lists folders, files and tests by CPU seconds.
 
 Invariant: a second of the processor is counted once, for the test in whose time it was used, whichever process below
-this one has used it; so the figures mean the same on a busy machine.
+this one has used it; so the figures mean the same on a busy machine. Missing is what processes have used that ended and
+that nothing waited for: Python workers of Spark.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def pytest_runtest_makereport(
         if not _collected:
             _collected.append(item.stash[_begun])
             report.user_properties.append((COLLECTING, _collected[0]))
-        report.user_properties.append((item.nodeid.partition("@")[0], used() - item.stash[_begun]))
+        report.user_properties.append((item.nodeid.partition("@")[0], max(0.0, used() - item.stash[_begun])))
     return report
 
 
