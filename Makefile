@@ -38,7 +38,7 @@ test: $(STAMP) ## Run all tests, doctests and documented examples
 	@$(BIN)/python -m tests.kit.warm
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
-test-long: $(STAMP) ## The same on twelve times as many traces, and on Spark whatever shards in process do
+test-long: $(STAMP) ## The same on sixteen times as many traces, and on Spark whatever shards in process do
 	@$(BIN)/python -m tests.kit.warm
 	@SLACKWATER_EXAMPLES=96 SLACKWATER_SPARK=all $(BIN)/python -m pytest -n 3 --dist loadgroup
 

@@ -1,13 +1,14 @@
 """How hard tests try: on how many traces a property, and what on Spark itself.
 
-`make test` tries each property on a third of the traces that its test says; `make test-long` on four times as many, and
-everything that shards in process are asked is asked of Spark too. Both find the same traces on every run. A test on
+`make test` tries each property on a quarter of the traces that its test says; `make test-long` on four times as many,
+and everything that shards in process are asked is asked of Spark too. Both find the same traces on every run. A test on
 Spark that `make test` has no time for is marked `@pytest.mark.long("what is checked there instead")`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import settings
 
 AS_WRITTEN = 24
 """With so many examples a property is tried on as many traces as its test says."""
-EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", AS_WRITTEN // 3))
+EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", AS_WRITTEN // 4))
 ALL_ON_SPARK = os.environ.get("SLACKWATER_SPARK") == "all"
 
 
@@ -34,3 +35,11 @@ def more(instead: str, *cases: Any) -> list[Any]:
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long(instead)) for case in cases
     ]
+
+
+def each_with_members(examples: Sequence[Any]) -> Any:
+    """For each example; one that is counted and stands beside the same one with members is for `make test-long`."""
+    named = {one.name for one in examples}
+    counted = [one for one in examples if one.name.removesuffix(", counted") in named - {one.name}]
+    cases = [one for one in examples if one not in counted] + more("the same results with their members", *counted)
+    return pytest.mark.parametrize("example", cases, ids=lambda example: example.name)

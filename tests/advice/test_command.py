@@ -18,6 +18,7 @@ from slackwater.core.time import unit_size
 from tests.advice.streams import disordered
 from tests.cli.conftest import Command
 from tests.cli.conftest import command as command
+from tests.effort import more
 
 JOIN = "SELECT a.v AS av FROM a [RANGE 300 MS], b [RANGE 500 MS] WHERE a.key = b.key"
 TOTAL = "SELECT key, SUM(v) AS total FROM a [RANGE 500 MS] GROUP BY key"
@@ -198,7 +199,7 @@ def test_spark_drops_what_is_not_newer_than_the_watermark_of_two_micro_batches_b
     assert advice.for_spark.curve.least(1.0) == 101_000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *more("another seed, here", 1, 2)])
 def test_a_join_on_a_key_loses_on_spark_whatever_rows_it_drops(seed: int) -> None:
     tables = disordered(seed, 2, 120, 10)
     keyed = sw.advise(JOIN, tables, for_spark=True, epochs=sw.Epochs(tuples=30))

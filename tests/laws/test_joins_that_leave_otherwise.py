@@ -18,7 +18,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.policy import BY_EVENT_TIME
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.published.in_order.holding import HoldingJoin
-from tests.effort import tried
+from tests.effort import each_with_members, tried
 from tests.kit import laws, oracle_absence
 from tests.kit.drive import clocked_results_of, drive, expected, pipeline_of, results_of, truth
 from tests.kit.examples import EXAMPLES, KINDS, Example
@@ -30,6 +30,7 @@ FOR_EVER = 10**9
 JOINS = [one for one in EXAMPLES if type(one.spec) is WindowJoin and one.spec.policy == BY_EVENT_TIME]
 ABSENT = [one for one in EXAMPLES if isinstance(one.spec, OuterJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+with_members = each_with_members(JOINS)
 few = tried(18)
 IN_EPOCHS = st.sampled_from([Epochs(), Epochs(tuples=3), Epochs(span=4)])
 SLACKS = st.sampled_from([0, 4, None])
@@ -72,7 +73,7 @@ def test_results_on_arrival_are_those_in_order_with_the_same_slack(example, data
     assert results_of(spec, outcome.emissions) == wanted
 
 
-@each_join
+@with_members
 @few
 @given(data=st.data())
 def test_results_that_are_held_leave_as_if_tuples_were_joined_in_their_turn(example, data):
@@ -147,7 +148,7 @@ def test_first_answers_changed_by_corrections_are_the_answer_of_who_waits_longer
     )
 
 
-@each_join
+@with_members
 @few
 @given(data=st.data())
 def test_a_result_on_arrival_leaves_with_its_last_member(example, data):
@@ -167,7 +168,7 @@ def drive_on(pipeline, part):
     return list(pipeline.advance())
 
 
-@each_join
+@with_members
 @few
 @given(data=st.data())
 def test_tuple_by_tuple_nothing_on_arrival_is_invented_or_doubled(example, data):
@@ -201,7 +202,7 @@ def test_first_answers_and_corrections_are_the_answer_over_all_that_came_in_time
     assert last.amended == sum(len(one.ts) for one in amended)
 
 
-@each_join
+@with_members
 @pytest.mark.parametrize("words", [{"on_arrival": True}, {"correctable": 6}], ids=["on arrival", "corrected"])
 @few
 @given(data=st.data())

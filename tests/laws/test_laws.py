@@ -14,7 +14,7 @@ from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
-from tests.effort import AS_WRITTEN, tried, tries
+from tests.effort import AS_WRITTEN, each_with_members, tried, tries
 from tests.effort import EXAMPLES as EFFORT
 from tests.kit import laws
 from tests.kit.drive import pipeline_of
@@ -33,6 +33,7 @@ from tests.kit.oracles import (
 from tests.kit.traces import cuttings, seeded_trace, traces
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+with_members = each_with_members(EXAMPLES)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
 GRAPHS = [example for example in EXAMPLES if isinstance(example.spec, OperatorGraph)]
 SINGLE = [example for example in EXAMPLES if example not in TREES and example not in GRAPHS]
@@ -87,7 +88,7 @@ def test_going_on_after_a_restore_equals_never_having_stopped(example, data):
     )
 
 
-@each_example
+@with_members
 def test_a_history_and_then_the_stream_give_the_true_results(example):
     streams = example.spec.streams
     most = {1: 120, 2: 90, 3: 48, 4: 26}[streams]
@@ -96,7 +97,7 @@ def test_a_history_and_then_the_stream_give_the_true_results(example):
     laws.a_history_and_then_the_stream_give_the_true_results(example.spec, pipeline_of(example.spec), batch, until)
 
 
-@each_example
+@with_members
 @few
 @given(data=st.data())
 def test_kernels_that_take_turns_equal_one_that_never_stopped(example, data):
@@ -109,7 +110,7 @@ def test_kernels_that_take_turns_equal_one_that_never_stopped(example, data):
     )
 
 
-@each_example
+@with_members
 @few
 @given(data=st.data())
 def test_output_is_in_order_and_true_and_every_tuple_is_accounted_for_with_any_slack(example, data):
@@ -214,7 +215,7 @@ def test_long_traces_with_late_tuples_agree_with_the_published_algorithms(exampl
             )
 
 
-@each_example
+@with_members
 def test_long_traces_survive_a_restart(example):
     batch = a_trace(13, example.spec.streams, KINDS, tuples=160, largest_delay=6, longest_step=1, keys=2)
     every = list(product(WAYS, ("none", "largest delay")))
@@ -223,7 +224,7 @@ def test_long_traces_survive_a_restart(example):
         restarted(example.spec, batch, epochs, list(range(16, 161, 16)), slack)
 
 
-@each_example
+@with_members
 def test_what_lies_exactly_at_the_watermark_survives_a_restart(example):
     batch = a_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
     for epochs in WAYS:

@@ -16,13 +16,14 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
-from tests.effort import tried, tries
+from tests.effort import each_with_members, tried, tries
 from tests.kit.examples import KINDS, WITH_TARGETS
 from tests.kit.oracle_join import oracle_join, oracle_periods
 from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+with_members = each_with_members(JOINS)
 LONG = 10**6
 TARGET = Recall(0.7, 12)
 
@@ -81,7 +82,7 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
         assert seen.latest == (pytest.approx(measured[-1]) if measured else None)
 
 
-@each_join
+@with_members
 @tried(5)
 @given(data=st.data())
 def test_what_tuples_with_long_delays_have_cost_is_summed_up_by_itself(example, data):
@@ -105,7 +106,7 @@ def test_what_is_only_estimated_of_tuples_with_long_delays_is_in_it_too():
     assert far == pytest.approx(seen.bad + seen.estimated)
 
 
-@each_join
+@with_members
 def test_the_true_recall_lies_between_low_and_high_whatever_came_beyond_the_retention(example):
     tuples = {1: 200, 2: 160, 3: 90, 4: 48}[example.spec.streams]
     for seed in range(tries(6)):
@@ -171,7 +172,7 @@ def test_tuples_beyond_the_retention_do_cost_results():
     assert seen.good + seen.bad < oracle_join(example.spec, batch).total()
 
 
-@each_join
+@with_members
 @tried(10)
 @given(data=st.data())
 def test_the_provisional_part_begins_ever_later_and_ends_with_the_input(example, data):

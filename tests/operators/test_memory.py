@@ -27,7 +27,7 @@ from slackwater.plan.planner import plan
 from slackwater.plan.sizes import weights_of
 from slackwater.published.in_order.join import OrderedJoin
 from slackwater.published.in_order.operator import OrderedOperator
-from tests.effort import tried
+from tests.effort import each_with_members, tried
 from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of
 from tests.kit.examples import EXAMPLES, KINDS
 from tests.kit.oracle_graph import windows_of_graph
@@ -37,7 +37,7 @@ from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 EACH_TUPLE = Epochs(each_tuple=True)
 JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin) and example.spec.streams < 4]
-each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+each_join = each_with_members(JOINS)
 SCHEMA = Schema((Field("ts", Kind.TIME, pa.timestamp("us")), *(Field(n, Kind.INT, pa.int64()) for n in "kn")), "ts")
 PAIR = "(SELECT x.k AS k, y.n AS n FROM s x [2 us], s y [4 us] WHERE x.k = y.k)"
 CHAINS = {

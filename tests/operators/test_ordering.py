@@ -22,7 +22,7 @@ from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
 from slackwater.published.in_order.join import OrderedJoin
 from slackwater.published.in_order.operator import OrderedOperator, OrderedTree
 from slackwater.published.wjoin.spec import WJoin
-from tests.effort import tried
+from tests.effort import each_with_members, tried
 from tests.kit import laws
 from tests.kit.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of
 from tests.kit.examples import EXAMPLES, KINDS
@@ -36,7 +36,7 @@ JOINS = [
     and not isinstance(example.spec, WJoin) and example.spec.streams > 1
     and not isinstance(getattr(example.spec, "policy", None), RowWindows)
 ]  # fmt: skip
-each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+each_join = each_with_members(JOINS)
 MOST = {2: 60, 3: 50, 4: 36}
 
 

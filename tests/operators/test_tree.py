@@ -21,7 +21,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.pipeline import Epochs, KernelTerms, Pipeline
-from tests.effort import tried
+from tests.effort import tried, tries
 from tests.kit.drive import NO_GUARD, Outcome, drive, feed, pipeline_of, results_of
 from tests.kit.examples import EXAMPLES, KINDS, ROWS
 from tests.kit.laws import Store
@@ -164,7 +164,7 @@ def test_of_two_streams_a_tree_is_the_multiway_join_whatever_is_late(data):
         assert sorted(one_node.late_rows) == sorted(whole.late_rows)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(tries(25)))
 def test_the_order_of_arrival_inside_an_epoch_changes_nothing(seed):
     # On Spark the tuples of a micro-batch come by stream and part.
     spec = tree(4, 5, 3)

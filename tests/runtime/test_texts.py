@@ -17,7 +17,7 @@ from slackwater.core.errors import DataError, QueryError
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.sources import codebook
 from slackwater.sources.codebook import Codebook
-from tests.effort import tried
+from tests.effort import more, tried
 from tests.runtime.streams import Runtime
 from tests.runtime.texts import COLUMNS, Sharded, clashing, in_turns, locally, pieces
 
@@ -79,7 +79,7 @@ def test_nor_in_tuple_release(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *more("another seed, here", 2)])
 def test_shards_that_take_turns_and_are_restarted_know_all_texts_they_need(
     query: str, seed: int, request: pytest.FixtureRequest
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state.host import Hosted
+from tests.effort import more
 from tests.spark.in_process import cut_for, hosted_alone, micro_batch, one_worker, packed, planned, played_member
 
 PAIRS = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE"
@@ -78,16 +79,32 @@ def play(query: str, tables: dict[str, pa.Table], shards: int, folder: Path) -> 
     return played._replace(late=late)
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["new workers", "one worker"])
+QUERIES = {
+    "keyed": KEYED,
+    "near": NEAR,
+    "star": STAR,
+    "chain": CHAIN,
+    "sum": SUM,
+    "median": MEDIAN,
+    "above": ABOVE,
+    "whole": WHOLE,
+}
+FEW = ("above", "whole")
+
+
 @pytest.mark.parametrize(
-    "query",
-    [KEYED, NEAR, STAR, CHAIN, SUM, MEDIAN, ABOVE, WHOLE],
-    ids=["keyed", "near", "star", "chain", "sum", "median", "above", "whole"],
+    ("name", "workers"),
+    [
+        *((name, "one worker") for name in QUERIES),
+        *((name, "new workers") for name in FEW),
+        *more("one worker; new ones with others", *((name, "new workers") for name in QUERIES if name not in FEW)),
+    ],
 )
 def test_four_shards_have_the_slack_the_results_and_the_late_tuples_of_one(
-    query: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, workers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kept:
+    query = QUERIES[name]
+    if workers == "one worker":
         one_worker(monkeypatch)
     tables = streams(5)
     alone = play(query, tables, 1, tmp_path / "one")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from slackwater.published.controllers.delay_histogram import DelayHistogram
 from slackwater.published.controllers.delays import DelaysAsShares
+from tests.effort import tries
 from tests.kit.oracle_adwin import OracleAdwin
 from tests.kit.traces import cuttings
 
@@ -44,7 +45,7 @@ def bursts(seed, n=900):
     return found.tolist()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(tries(6)))
 def test_windows_are_those_of_adwin_over_shares_of_the_largest_delay_so_far(seed):
     delays = bursts(seed)
     seen = absorbed(DelaysAsShares(G, 1, MOST), delays)

@@ -12,6 +12,7 @@ from slackwater.expressions.render import render
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.plan.sharing.conjuncts import NEVER, conjuncts_of
 from slackwater.plan.sharing.normal_form import key_of, normal_form
+from tests.effort import tries
 from tests.kit.evaluate import evaluate
 
 from .conditions import MOMENT, VALUES, B, F, T, X, Y, condition, moved, passes, rows_over
@@ -32,7 +33,7 @@ def shown(*filters: Expr) -> list[str]:
     return [render(one.expr) for one in conjuncts_of(filters)]
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(tries(120)))
 def test_conjuncts_pass_exactly_what_the_filters_pass(seed: int) -> None:
     rng = random.Random(seed)
     columns = rng.sample(COLUMNS, 2)
@@ -42,7 +43,7 @@ def test_conjuncts_pass_exactly_what_the_filters_pass(seed: int) -> None:
         assert passes(found, row) == passes(filters, row), (shown(*filters), list(map(render, filters)), row)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(tries(120)))
 def test_a_normal_form_has_the_value_that_the_expression_has(seed: int) -> None:
     rng = random.Random(seed)
     columns = rng.sample(COLUMNS, 2)
@@ -53,7 +54,7 @@ def test_a_normal_form_has_the_value_that_the_expression_has(seed: int) -> None:
         assert evaluate(normal, [row]) is evaluate(expr, [row]), (render(expr), render(normal), row)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(tries(10)))
 def test_equal_conjuncts_are_true_for_the_same_rows(seed: int) -> None:
     """Of few values, so that two conditions written independently are often the same."""
     rng = random.Random(seed)

@@ -16,6 +16,7 @@ from slackwater.plan.sharing.conjuncts import conjuncts_of
 from slackwater.plan.sharing.global_plan import ROOT, FilterTree, Reader, filter_tree, global_plan
 from slackwater.plan.sharing.implication import implied
 from slackwater.sources.binding import bind_to_tables
+from tests.effort import tries
 from tests.kit.evaluate import Row
 
 from .conditions import VALUES, F, T, X, Y, condition, passes, rows_over
@@ -68,7 +69,7 @@ def check_shape(tree: FilterTree) -> None:
             assert not implied(path[:at], one) or one in node.predicate, "tested above already"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(tries(60)))
 def test_every_query_gets_the_rows_that_its_own_filter_passes(seed: int) -> None:
     rng = random.Random(seed)
     columns = rng.sample(list(VALUES), 2)

@@ -11,6 +11,7 @@ from slackwater.expressions.render import render
 from slackwater.expressions.tree import Expr, Literal
 from slackwater.plan.sharing.conjuncts import NEVER, Conjunct, conjuncts_of
 from slackwater.plan.sharing.implication import implied, implies, reduced
+from tests.effort import tries
 
 from .conditions import MOMENT, VALUES, B, F, T, X, Y, condition, passes, rows_over
 from .test_conjuncts import said
@@ -21,7 +22,7 @@ def one(expr: Expr) -> Conjunct:
     return found
 
 
-@pytest.mark.parametrize("seed", range(28))
+@pytest.mark.parametrize("seed", range(tries(28)))
 def test_what_is_said_to_be_implied_is_true_wherever_the_first_is(seed: int) -> None:
     """Every row of the column is tried, nulls and NaN among them."""
     rng = random.Random(seed)
