@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import slackwater as sw
 from slackwater.language.bind import sources_of
 from slackwater.runtime.local.answer import replay
 
@@ -118,6 +119,28 @@ def ours(query: str) -> list[tuple[Any, ...]]:
     found = replay(f"{query} WITH DELAY 1 MINUTE", read).results
     columns = [name for name in found.column_names if name != "_ts"]
     return [tuple(row[name] for name in columns) for row in found.to_pylist()]
+
+
+IN_FRONT = {
+    "of rows": r"""SELECT id, regexp_extract(concat('n', n), '(\\d+)', 1) AS digits,
+        element_at(split(format_string('%s/%s', ad, n), '/'), 2) AS second
+        FROM i WHERE regexp_like(CAST(id AS STRING), '[37]$') AND pmod(n, 3) < 2""",
+    "of groups": """SELECT window.start, window.end, pmod(n, 3) AS rest, count(*) AS c, sum(length(hex(id))) AS total
+        FROM i WHERE md5(CAST(id AS STRING)) > '4' GROUP BY window(ts, '1 minute'), pmod(n, 3)""",
+    "of both sides": """SELECT i.id AS x, c.id AS y, initcap(concat_ws(' ', 'it''s', i.ad, i.ok)) AS text FROM i JOIN c
+        ON pmod(i.id, 7) = pmod(c.id, 7) AND c.ts BETWEEN i.ts AND i.ts + INTERVAL 30 SECONDS""",
+}
+
+
+@pytest.mark.parametrize("query", IN_FRONT.values(), ids=IN_FRONT)
+def test_what_spark_alone_has_is_computed_by_spark(query: str, batch: Any) -> None:
+    frames = {name: batch.table(name) for name in sources_of(query)}
+    found = sw.sql(batch, f"{query} WITH DELAY 1 MINUTE", shards=2, **frames)
+    rows = found.select(*(name for name in found.columns if name != "_ts")).collect()
+    wanted = batch.sql(query.replace("it''s", r"it\'s")).collect()
+    assert compared([tuple(row) for row in rows]) == compared([tuple(row) for row in wanted])
+    assert wanted
+    assert "ships" in sw.explain(query, **frames)
 
 
 @pytest.mark.parametrize("query", [*ALONE.values(), *JOINED.values()], ids=[*ALONE, *JOINED])

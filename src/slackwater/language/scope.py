@@ -34,6 +34,18 @@ _MORE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Functions of Spark SQL that the parser has no class for, or has it under another name."""
+IN_FRONT = frozenset(
+    """
+    add_months ascii base64 bin bround cbrt chr concat_ws conv crc32 date_add date_format date_sub datediff decode
+    degrees element_at find_in_set format_number format_string from_unixtime get_json_object hash hex initcap
+    instr isnan last_day left levenshtein locate log log1p log2 lpad md5 months_between next_day overlay parse_url pmod
+    position printf radians regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace
+    regexp_substr repeat reverse right rint rpad sha sha1 sha2 shiftleft shiftright size soundex split split_part
+    substring_index to_date to_unix_timestamp translate trunc unbase64 unhex unix_timestamp url_decode url_encode
+    width_bucket xxhash64
+    """.split()  # noqa: SIM905
+)
+"""Functions of Spark that hang on nothing but their arguments, and that Spark computes where streams are read."""
 _IN_SQL = frozenset(name.lower() for name in exp.FUNCTION_BY_NAME) | _MORE
 _ALIKE = 0.75
 Merged = tuple[tuple[int, str], ...]
@@ -201,11 +213,14 @@ def equalities_of(scope: Scope) -> list[Expr]:
 def unknown_function(name: str, known: Iterable[str]) -> str:
     """What is said of a function that is not in the allow-list.
 
-    >>> unknown_function("regexp_replace", ["replace"])
-    "the function 'regexp_replace' is not offered"
+    >>> unknown_function("rand", ["round"])
+    "the function 'rand' is not offered"
     >>> unknown_function("uper", ["upper", "sqrt"]), unknown_function("frobnicate", ["concat"])
     ("there is no function 'uper'; did you mean 'upper'?", "there is no function 'frobnicate'")
     """
+    if name.lower() in IN_FRONT:
+        remedy = "on Spark, sw.sql and sw.start have it computed where it reads one stream"
+        return f"the function '{name}' is not offered; {remedy}"
     if name.lower() in _IN_SQL:
         return f"the function '{name}' is not offered"
     close = get_close_matches(name.lower(), list(known), n=1, cutoff=_ALIKE)

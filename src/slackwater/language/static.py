@@ -52,13 +52,13 @@ def without_static(text: str, relations: Collection[str], apart: bool = False) -
     ('SELECT o.v, c.name FROM o', (StaticJoin(stream='o', relation='people', alias='c', keys=(('by', 'id'),)),))
     """
     query = parse(text)
-    selects = list(_selects(query))
+    selects = list(all_selects(query))
     read = Counter(stream.source for select in selects for stream in select.streams)
     found = [join for select in selects for join in _taken_out(select, relations, read, apart)]
     return (written(query), tuple(found)) if found else (text, ())
 
 
-def _selects(query: Select) -> Iterator[Select]:
+def all_selects(query: Select) -> Iterator[Select]:
     """All that is selected anywhere in a query, each once."""
     seen: dict[int, Select] = {}
     waiting = [query]

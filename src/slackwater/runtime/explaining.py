@@ -42,7 +42,12 @@ def explain(
        └─ aggregate: window 1 s, tumbling
     """
     check_unit(time_unit)
-    given = {name: _plain(name, one) for name, one in {**(streams or {}), **named}.items()}
+    given = {**(streams or {}), **named}
+    if any(hasattr(one, "sparkSession") for one in given.values()):
+        from slackwater.runtime.spark.in_front import computed_in_front
+
+        query, given = computed_in_front(query, given)
+    given = {name: _plain(name, one) for name, one in given.items()}
     if not isinstance(query, str) or is_query_file(query):
         file = read_query_file(query) if isinstance(query, str) else queries_by_name(query)
         found = file.of_each(lambda one: looked_up(one.text, given, apart=True))

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Complete, Quality, clause
 from slackwater.runtime.spark import output_schema
+from slackwater.runtime.spark.in_front import computed_in_front
 from slackwater.runtime.spark.progress import watch_rejections
 from slackwater.runtime.spark.queries import Outputs, alone
 from slackwater.runtime.spark.query import planned_over, read_by
@@ -191,6 +192,7 @@ def _over(
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
     query, streams = with_lookups(spark, query, streams)
+    query, streams = computed_in_front(query, streams)
     _, plan = planned_over(query, streams, time, time_unit, stacklevel=3)
     if changing is False and plan.emit.changes and give == "results":
         raise UsageError(

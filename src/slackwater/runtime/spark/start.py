@@ -14,6 +14,7 @@ from slackwater.runtime.history import History, as_history
 from slackwater.runtime.request.handle import Clock, Patience
 from slackwater.runtime.spark.batches import ForEach
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.in_front import computed_in_front
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.progress import watch_rejections
 from slackwater.runtime.spark.queries import Outputs, alone
@@ -78,6 +79,7 @@ def start(
         history = history_with_lookups(spark, query, streams, as_history(history))
     relations = Relations(spark, checkpoint)
     query, streams = with_lookups(spark, query, streams, relations)
+    query, streams = computed_in_front(query, streams, history)
     bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
     watch_rejections(spark)
