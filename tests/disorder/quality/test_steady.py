@@ -198,6 +198,9 @@ class LostWindows:
         self.asked += 1
         return 1_000.0 * self.asked, 1_000.0 * self.asked * self.worth * (1 - 0.976**2)
 
+    def ages(self) -> None:
+        """Every member has a window."""
+
 
 def test_tuples_beyond_the_cap_count_with_what_they_really_cost():
     plain, _ = run(controller(), calm, 0, 600)
