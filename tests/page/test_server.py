@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.client import HTTPResponse
 from typing import Any
 
 import httpx
@@ -245,6 +246,14 @@ def test_a_request_that_is_half_sent_is_not_waited_for(
     assert capfd.readouterr().err == ""
 
 
+def status_of(connection: socket.socket) -> int:
+    """The status of an answer that is read whole, so that the next one begins where it ends."""
+    answer = HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
 def test_who_sends_slowly_but_in_time_is_answered_and_who_listens_may_stay(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,10 +266,10 @@ def test_who_sends_slowly_but_in_time_is_answered_and_who_listens_may_stay(
             for piece in (b"GET /snapshots HTTP/1.1\r\n", b"Host: 127.0.0.1\r\n", b"\r\n"):
                 asking.sendall(piece)
                 time.sleep(0.1)
-            assert asking.recv(4096).startswith(b"HTTP/1.1 200")
+            assert status_of(asking) == 200
             time.sleep(1)
             asking.sendall(b"GET /snapshots HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert asking.recv(4096).startswith(b"HTTP/1.1 200"), "a connection that is idle between two requests"
+            assert status_of(asking) == 200, "a connection that is idle between two requests"
         hub.publish(made(batch=4))
         assert next(told)[0] == "snapshots"
 

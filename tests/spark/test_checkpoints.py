@@ -189,7 +189,7 @@ def test_state_of_another_version_is_refused_at_the_start_with_the_way_out(
     monkeypatch.setattr(control, "location_of", lambda spark, path: path)
     folder = f"{tmp_path}/{control.CONTROL}"
     begun = ControlLog(cast(SparkSession, None), folder)
-    begun.say(*begun.opening(shards=2, groups=16, alone=True, timed=False))
+    begun.say(*begun.opening(shards=2, groups=16, alone=True, timed=False, history=False))
     assert ControlLog(cast(SparkSession, None), folder).beginning.shards == 2
     monkeypatch.setattr(control, "VERSION", "4.1")
     told = f"{tmp_path} has state of version {FORMAT}.{STATE_VERSION}, and this version of slackwater reads 4.1; go on"

@@ -78,6 +78,8 @@ class NoMessages:
 class Begun:
     """What starts a query of Spark, and the log of what it is asked."""
 
+    in_history = False
+
     def __init__(self, query: Any) -> None:
         self._query, self.log = query, NoMessages()
 

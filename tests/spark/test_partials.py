@@ -89,7 +89,7 @@ def test_partials_give_what_tuples_give(name: str, counted: dict[str, int]) -> N
         st.integers(0, 2**16), st.sampled_from(TARGETS), st.integers(20, 200), st.sampled_from((1, 3)), st.booleans()
     )
 
-    @tried(12)
+    @tried(16)
     @given(case=cases)
     def check(case: tuple[int, str, int, int, bool]) -> None:
         seed, target, tuples, shards, hinted = case

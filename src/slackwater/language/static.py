@@ -48,8 +48,9 @@ def without_static(text: str, relations: Collection[str], apart: bool = False) -
     """The query over streams alone, and what they have to be joined with; `relations` are the names of those that are
     none. With `apart` a stream that is joined has a name of its own, for other queries read it as it is.
 
-    >>> without_static("SELECT o.v, c.name FROM o LEFT JOIN people c ON o.by = c.id", ["people"])
-    ('SELECT o.v, c.name FROM o', (StaticJoin(stream='o', relation='people', alias='c', keys=(('by', 'id'),)),))
+    >>> text, (join,) = without_static("SELECT o.v, c.name FROM o LEFT JOIN people c ON o.by = c.id", ["people"])
+    >>> text, join.stream, join.relation, join.alias, join.keys
+    ('SELECT o.v, c.name FROM o', 'o', 'people', 'c', (('by', 'id'),))
     """
     query = parse(text)
     selects = list(all_selects(query))
